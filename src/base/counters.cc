@@ -31,6 +31,7 @@ constexpr CounterGroup kGroups[] = {
     {"shm", "Shared memory"},
     {"tcp", "TCP"},
     {"udp", "UDP"},
+    {"ofi", "libfabric"},
     {"rdma", "InfiniBand and RoCE"},
     {"files", "Reading and writing files (MPI-IO)"},
     {"windows", "One-sided communication"},

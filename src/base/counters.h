@@ -140,6 +140,12 @@ constexpr size_t size_class_limit(size_t index) {
     "negative acknowledgements sent (TERN_UDP=paper)") \
   X(udp_moved, counter, "changes", "udp", \
     "times that another network was tried for a silent peer") \
+  X(ofi_received, counter, "frames", "ofi", \
+    "frames received over libfabric") \
+  X(ofi_held, counter, "frames", "ofi", \
+    "frames that came before an earlier one, and waited for it") \
+  X(ofi_forged, counter, "frames", "ofi", \
+    "frames over libfabric without the job's proof, or from outside this job") \
   X(rdma_registration_hits, counter, "registrations", "rdma", \
     "transfers whose memory was registered already") \
   X(rdma_registration_misses, counter, "registrations", "rdma", \

@@ -137,6 +137,17 @@ namespace tern {
   X(rdma_ud_timeout_s, 120, 0, 86'400, "seconds", false, \
     "TERN_RDMA_CHANNELS=ud: how long a peer that owes acknowledgements may be silent before it is reported lost " \
     "(a peer that computes without an event thread is silent, too); 0: for ever") \
+  X(ofi_eager_bytes, 16384, 256, 1 << 20, "bytes", false, \
+    "largest message sent eagerly over libfabric; also the payload of one frame of longer ones") \
+  X(ofi_receive_bytes, 4 << 20, 65536, 1 << 30, "bytes", false, \
+    "receive buffers that all peers of a rank share over libfabric") \
+  X(ofi_sends, 256, 8, 1 << 16, "frames", false, \
+    "send buffers of a rank over libfabric (each of ofi_eager_bytes)") \
+  X(ofi_keepalive_ms, 1000, 0, 3'600'000, "milliseconds", false, \
+    "a peer that was silent for so long is pinged over libfabric, so that the provider notices its loss; 0: never") \
+  X(ofi_failover_ms, 1000, 10, 3'600'000, "milliseconds", false, \
+    "how long a peer may leave a ping over libfabric unanswered before another path takes over, if TERN_PATH names " \
+    "one") \
   X(tcp_lanes, 4, 1, 4, "connections", false, \
     "networks used at the same time between two hosts that share several; long messages are striped over them") \
   X(tcp_stripe_bytes, 262144, 65536, 1 << 30, "bytes", false, \
@@ -182,8 +193,8 @@ namespace tern {
     "0: skip the argument checks of the C API")
 
 #define TERN_TEXT_TUNABLES(X) \
-  X(path, "", "comma-separated list of paths that may be used (self, shm, rdma, udp, tcp); empty: shm and tcp, " \
-    "best first") \
+  X(path, "", "comma-separated list of paths that may be used (self, shm, rdma, ofi, udp, tcp); empty: " \
+    "shm, ofi where both ranks have a fast provider, and tcp, best first") \
   X(tcp_interfaces, "", "comma-separated interfaces or networks (eth0, 10.0.0.0/8) for TCP and UDP; empty: every " \
     "usable one, no bridges of containers") \
   X(tcp_congestion, "", "congestion control of TCP connections (reno, cubic, bbr: what " \
@@ -197,6 +208,11 @@ namespace tern {
     "memory), ud (datagrams, which save memory on every adapter), xrc (a connected queue pair for each node), auto " \
     "(selected per peer by the number of messages received from it, beginning with dc, without DC with ud), or " \
     "auto-ud, auto-xrc (the same, beginning with ud or xrc)") \
+  X(ofi_provider, "", "provider of libfabric for the path ofi, for all ranks, as fi_info names it (efa, cxi, " \
+    "\"tcp;ofi_rxm\"); empty: the best fast one") \
+  X(ofi_domain, "", "device or interface of that provider, as fi_info names it (eth0, cxi0); empty: the best, over " \
+    "several adapters the ranks of a node are distributed") \
+  X(ofi_filter, "", "for tests: the provider offers only what efa, cxi or psm3 states, and reorders what these may") \
   X(progress, "auto", "what moves messages while the application computes: polling (nothing; only its own MPI " \
     "calls do), event (a thread that sleeps until something comes), adaptive (the same, only while operations are " \
     "pending), or auto (adaptive if some peer is reached by TCP, UDP or software RDMA, which need this rank's " \

@@ -1,11 +1,13 @@
 // The order of start-up. A rank publishes its addresses before a fence and meets the others after it. If all ranks
 // share memory, no socket is ever opened.
 //
-//   launcher -> job key -> [shm socket bound] [TCP, UDP and RDMA cards put] -> fence -> shm segment joined
-//     -> (TCP, UDP, RDMA after all? fence)
+//   launcher -> job key -> [shm socket bound] [TCP, UDP, RDMA and libfabric cards put] -> fence -> shm segment joined
+//     -> (TCP, UDP, RDMA, libfabric after all? fence)
 //
-// RDMA is used if TERN_PATH names it: then every rank must have an adapter. If TERN_PATH names several paths of a
-// network, which reach the same ranks, a path scheduler stands before them: messages take the first path that works.
+// RDMA and libfabric are used if TERN_PATH names them: then every rank must have an adapter. If TERN_PATH names several
+// paths of a network, which reach the same ranks, a path scheduler stands before them: messages take the first path
+// that works. Without TERN_PATH libfabric is used between ranks that have the same fast provider, TCP between others:
+// ranks without one say so in their card.
 #include "process/connect.h"
 
 #include <unistd.h>
@@ -18,6 +20,8 @@
 #include "base/limits.h"
 #include "coll/collectives.h"
 #include "fabric/ip/kernel_streams.h"
+#include "fabric/ofi/ofi.h"
+#include "fabric/ofi/ofi_path.h"
 #include "fabric/rdma/ibv.h"
 #include "fabric/rdma/rdma_path.h"
 #include "fabric/scheduler/path_scheduler.h"
@@ -36,6 +40,7 @@ namespace {
 constexpr std::string_view kCardKey = "tcp-card";
 constexpr std::string_view kRdmaCardKey = "rdma-card";
 constexpr std::string_view kUdpCardKey = "udp-card";
+constexpr std::string_view kOfiCardKey = "ofi-card";
 
 // Descriptors that a rank opens until it is ready: to wait (epoll, eventfds, timer) and temporary ones; over a network
 // a socket for each address and path; for each rank of its node a doorbell and a life line, and two connections at
@@ -43,14 +48,15 @@ constexpr std::string_view kUdpCardKey = "udp-card";
 constexpr size_t kOwnDescriptors = 8, kNetworkDescriptors = 16, kNodeDescriptors = 4;
 
 struct Allowed {
-  bool shm = true, tcp = true, rdma = false, udp = false;
+  bool shm = true, tcp = true, rdma = false, udp = false, ofi = false;
+  bool fast_ofi = true;                        ///< ofi before tcp where both ranks have a fast provider
   std::vector<std::string> network = {"tcp"};  ///< those of a network, best first: as TERN_PATH names them
 };
 
 // Reads TERN_PATH; `self` is always included.
 Error read_allowed(std::string_view list, Allowed& allowed) {
   if (list.empty()) return {};
-  allowed = {false, false, false, false, {}};
+  allowed = {false, false, false, false, false, false, {}};
   while (!list.empty()) {
     size_t comma = std::min(list.find(','), list.size());
     std::string_view name = list.substr(0, comma);
@@ -63,11 +69,13 @@ Error read_allowed(std::string_view list, Allowed& allowed) {
       allowed.udp = true;
     } else if (name == "rdma") {
       allowed.rdma = true;
+    } else if (name == "ofi") {
+      allowed.ofi = true;
     } else if (name != "self" && !name.empty()) {
       return Error(ErrorClass::arg,
-                   "TERN_PATH names '" + std::string(name) + "'; the paths are self, shm, rdma, udp, tcp");
+                   "TERN_PATH names '" + std::string(name) + "'; the paths are self, shm, rdma, ofi, udp, tcp");
     }
-    const bool network = name == "tcp" || name == "udp" || name == "rdma";
+    const bool network = name == "tcp" || name == "udp" || name == "rdma" || name == "ofi";
     if (network && std::find(allowed.network.begin(), allowed.network.end(), name) == allowed.network.end())
       allowed.network.emplace_back(name);
   }
@@ -144,6 +152,9 @@ class Wireup {
   Error listen();
   Error open_datagrams();
   Error open_adapter();
+  Error open_fabric(ofi::Wanted wanted);
+  Error open_fast_fabric();
+  int local_rank() const;
   Error put_cards();
   void know_other_jobs();
   TcpOpener opener() { return {process_.get(), key_, allowed_.network, allowed_.tcp}; }
@@ -162,6 +173,7 @@ class Wireup {
   std::string tcp_card_;  ///< empty: the path is not there (yet)
   std::unique_ptr<UdpPath> udp_;
   std::unique_ptr<RdmaPath> rdma_;
+  std::unique_ptr<OfiPath> ofi_;
   uint64_t seed_ = 0;
   bool one_node_ = false;  ///< according to the launcher
 };
@@ -179,10 +191,11 @@ Error Wireup::check_descriptors(int ranks, size_t local) const {
 
 // Also where no adapter will be used now: whether a job may start does not depend on where its ranks are.
 Error Wireup::check_encryption(const Tunables& tunables) const {
-  if (tunables.encrypt == 0 || !allowed_.rdma) return {};
-  return Error(ErrorClass::arg,
-               "TERN_ENCRYPT=1, but TERN_PATH names rdma, whose adapters send everything as it is. Take rdma out of "
-               "TERN_PATH, or leave the encryption to the network");
+  const char* plain = allowed_.rdma ? "rdma" : allowed_.ofi ? "ofi" : nullptr;
+  if (tunables.encrypt == 0 || !plain) return {};
+  return Error(ErrorClass::arg, std::string("TERN_ENCRYPT=1, but TERN_PATH names ") + plain +
+                                    ", whose adapters send everything as it is. Take " + plain +
+                                    " out of TERN_PATH, or leave the encryption to the network");
 }
 
 Error Wireup::begin(const RankContext& context) {
@@ -275,11 +288,16 @@ Error Wireup::open_datagrams() {
   return error;
 }
 
-Error Wireup::open_adapter() {
+// Among the ranks of this node.
+int Wireup::local_rank() const {
   Launcher& launcher = process_->launcher();
-  std::vector<int> local = launcher.local_ranks();
+  const std::vector<int> local = launcher.local_ranks();
+  return int(std::find(local.begin(), local.end(), launcher.rank()) - local.begin());
+}
+
+Error Wireup::open_adapter() {
   rdma::IbvOptions wanted;
-  wanted.local_rank = int(std::find(local.begin(), local.end(), launcher.rank()) - local.begin());
+  wanted.local_rank = local_rank();
   wanted.seed = seed_;
   std::unique_ptr<rdma::Hca> hca;
   if (Error error = rdma::open_ibv(wanted, process_->tunables(), hca)) {
@@ -299,6 +317,35 @@ Error Wireup::open_adapter() {
   return error;
 }
 
+Error Wireup::open_fabric(ofi::Wanted wanted) {
+  std::unique_ptr<ofi::Port> port;
+  if (Error error = ofi::open_port(local_rank(), wanted, process_->tunables(), port)) return error;
+  OfiOptions options;
+  options.optional = wanted != ofi::Wanted::any;
+  options.peers = &process_->peers();
+  options.key = key_;
+  options.log = &process_->log();
+  Error error;
+  ofi_ = OfiPath::create(options, process_->tunables(), std::move(port), process_->clock(), network_sink(),
+                         card_finder(process_->launcher(), kOfiCardKey, "ofi", allowed_.network), error);
+  return error;
+}
+
+// Nobody has asked for it: without a fast provider there is an empty card. Verbs adapters that the rdma path can use
+// are left to it.
+Error Wireup::open_fast_fabric() {
+  Launcher& launcher = process_->launcher();
+  if (process_->tunables().encrypt == 0 && ofi::may_have_fast_provider()) {
+    std::string none;
+    const std::vector<rdma::IbvPort> ports = rdma::find_ibv_ports(process_->tunables(), none);
+    const bool verbs =
+        std::any_of(ports.begin(), ports.end(), [](const rdma::IbvPort& port) { return port.why_not.empty(); });
+    if (Error error = open_fabric(verbs ? ofi::Wanted::fast_without_verbs : ofi::Wanted::fast))
+      process_->log().info("ofi is not used: " + std::string(error.text()));
+  }
+  return launcher.put(kOfiCardKey, published(allowed_.network, ofi_ ? ofi_->card() : wire::kNoOfiCard));
+}
+
 // Makes this rank reachable from other nodes.
 Error Wireup::put_cards() {
   Launcher& launcher = process_->launcher();
@@ -309,6 +356,13 @@ Error Wireup::put_cards() {
   if (allowed_.rdma) {
     if (Error error = open_adapter()) return error;
     if (Error error = launcher.put(kRdmaCardKey, published(allowed_.network, rdma_->card()))) return error;
+  }
+  if (allowed_.ofi) {
+    if (Error error = open_fabric(ofi::Wanted::any)) return std::move(error).context("TERN_PATH asks for ofi");
+    if (Error error = launcher.put(kOfiCardKey, published(allowed_.network, ofi_->card()))) return error;
+  }
+  if (allowed_.fast_ofi) {
+    if (Error error = open_fast_fabric()) return error;
   }
   if (allowed_.udp) {
     if (Error error = open_datagrams()) return error;
@@ -324,7 +378,7 @@ Error Wireup::put_cards() {
 Error Wireup::share_memory() {
   Launcher& launcher = process_->launcher();
   std::vector<int> local = launcher.local_ranks();
-  bool network = allowed_.tcp || allowed_.udp || allowed_.rdma;
+  bool network = !allowed_.network.empty();
   bool network_now = network && !(one_node_ && allowed_.shm);
   if (network_now) {
     if (Error error = put_cards()) return error;
@@ -375,13 +429,18 @@ Error Wireup::share_memory() {
 void Wireup::add_network_paths(bool shared_memory) {
   const auto seldom = uint32_t(process_->tunables().tcp_poll_interval);
   bool cheaper = shared_memory;
+  if (allowed_.fast_ofi && ofi_) {
+    process_->add_path(std::move(ofi_));
+    cheaper = true;
+  }
   for (const std::string& name : allowed_.network) {
     std::unique_ptr<Path> path;
     if (name == "rdma") path = std::move(rdma_);
+    else if (name == "ofi") path = std::move(ofi_);
     else if (name == "udp") path = std::move(udp_);
     else path = std::move(tcp_);
     if (!path) continue;
-    const uint32_t interval = cheaper && name != "rdma" ? seldom : 1;
+    const uint32_t interval = cheaper && name != "rdma" && name != "ofi" ? seldom : 1;
     cheaper = true;
     if (scheduler_) {
       scheduler_->add_path(*path);

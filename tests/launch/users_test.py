@@ -200,6 +200,20 @@ class Users(unittest.TestCase):
         self.assert_private(target)
         self.assertEqual(len(os.listdir(records)), 1)
 
+    def test_programs_with_more_rights_load_no_plugins(self):
+        """libfabric loads what FI_PROVIDER_PATH names, so such programs do not load libfabric."""
+        info = self.shared / "info"
+        shutil.copy(os.path.join(BUILD, "bin", "tern-info"), info)
+        os.chown(info, USER, USER)
+        os.chmod(info, 0o4755)
+        providers = [line for line in as_user(OTHER, info).stdout.splitlines() if line.startswith("  ofi ")]
+        if "this build of Tern has no libfabric path" in providers[0]:
+            self.skipTest(providers[0])
+        self.assertEqual(len(providers), 1)
+        self.assertIn("no: libfabric loads plugins that the environment names (FI_PROVIDER_PATH)", providers[0])
+        os.chmod(info, 0o755)
+        self.assertNotIn("FI_PROVIDER_PATH", as_user(OTHER, info).stdout)
+
 
 if __name__ == "__main__":
     common.main()

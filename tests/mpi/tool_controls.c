@@ -162,6 +162,7 @@ int main(int argc, char **argv) {
   write_number("TERN_TCP_EAGER_BYTES", 1000, MPI_SUCCESS);
   write_number("TERN_RDMA_EAGER_BYTES", 1000, MPI_SUCCESS);
   write_number("TERN_UDP_EAGER_BYTES", 1000, MPI_SUCCESS);
+  write_number("TERN_OFI_EAGER_BYTES", 1000, MPI_SUCCESS);
   write_number("TERN_SHM_EAGER_BYTES", -5, MPI_T_ERR_INVALID);
   CHECK(MPI_T_finalize() == MPI_SUCCESS);
   CHECK(MPI_T_cvar_get_num(&count) == MPI_SUCCESS);  // initialised twice, finalised once

@@ -123,6 +123,7 @@ void print_text(const tern::Tunables& tunables, const tern::Configuration& confi
   fmt::print("  tcp           {}\n",
              found.interfaces.empty() ? "no interface is up" : fmt::format("{}", fmt::join(found.interfaces, ", ")));
   for (const std::string& adapter : found.adapters) fmt::print("  rdma          {}\n", adapter);
+  for (const std::string& provider : found.providers) fmt::print("  ofi           {}\n", provider);
   fmt::print("configuration {}\n", configuration.files.empty()
                                        ? "no file (docs/paths.md: where one may be)"
                                        : fmt::format("{}", fmt::join(configuration.files, ", ")));
@@ -150,6 +151,8 @@ void print_json(const tern::Tunables& tunables, const tern::info::Findings& foun
   for (size_t i = 0; i < found.interfaces.size(); ++i) fmt::print("{}{}", i ? ", " : "", quote(found.interfaces[i]));
   fmt::print("],\n  \"adapters\": [");
   for (size_t i = 0; i < found.adapters.size(); ++i) fmt::print("{}{}", i ? ", " : "", quote(found.adapters[i]));
+  fmt::print("],\n  \"libfabric\": [");
+  for (size_t i = 0; i < found.providers.size(); ++i) fmt::print("{}{}", i ? ", " : "", quote(found.providers[i]));
   fmt::print("],\n  \"tunables\": [\n");
   auto rows = tern::tunable_rows();
   for (size_t i = 0; i < rows.size(); ++i) {

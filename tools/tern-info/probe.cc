@@ -12,11 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
 
+#include "fabric/ofi/ofi.h"
 #include "fabric/rdma/ibv.h"
 #include "process/launch/cores.h"
 
@@ -134,6 +136,34 @@ std::vector<std::string> probe_adapters(const Tunables& tunables) {
   return found;
 }
 
+// One line for each provider and device of libfabric: what it can do, or why it is not used.
+std::vector<std::string> probe_providers(const Tunables& tunables) {
+  std::string why_none;
+  std::vector<std::string> found;
+  for (const ofi::Choice& choice : ofi::find_choices(tunables, why_none)) {
+    const ofi::Capabilities& can = choice.capabilities;
+    const std::string name = fmt::format("{} on {}", can.provider, can.domain);
+    // What works in software does so on each interface and with each kind of address: the best is enough.
+    const bool known = std::any_of(found.begin(), found.end(), [&](const std::string& line) {
+      return line.starts_with(choice.pci.empty() ? can.provider + " on " : name + " ");
+    });
+    if (known) continue;
+    if (!choice.why_not.empty()) {
+      found.push_back(fmt::format("{} no: {}", name, choice.why_not));
+      continue;
+    }
+    std::string line = fmt::format(
+        "{} {}: messages{}{}{}{}, {} progress", name, choice.why_last.empty() ? "yes" : "can",
+        can.rma ? ", reads and writes" : "", can.atomics ? ", atomics" : "", can.tagged ? ", tags" : "",
+        can.delivery_complete ? "" : ", no delivery complete", can.automatic_progress ? "automatic" : "manual");
+    if (!choice.why_last.empty() && tunables.ofi_provider.empty())
+      line += fmt::format("; only if TERN_OFI_PROVIDER names it: {}", choice.why_last);
+    found.push_back(line);
+  }
+  if (found.empty()) found.push_back("no: " + why_none);
+  return found;
+}
+
 }  // namespace
 
 Findings probe(const Tunables& tunables) {
@@ -147,6 +177,7 @@ Findings probe(const Tunables& tunables) {
   found.cross_memory_attach = probe_cross_memory_attach();
   found.interfaces = probe_interfaces();
   found.adapters = probe_adapters(tunables);
+  found.providers = probe_providers(tunables);
   found.cores = cores_in_mask();
   found.cores_quota = cores_in_quota();
   return found;

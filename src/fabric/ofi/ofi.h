@@ -1,0 +1,42 @@
+// libfabric's providers on this machine, as Port. libfabric is loaded at run time (once, for good), so that Tern runs
+// where it is not installed. Nothing here needs its headers; a build without them has no provider, and says so.
+//
+// Thread rule: as Port.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/tunables.h"
+#include "fabric/ofi/ofi_port.h"
+
+namespace tern::ofi {
+
+/// One way out: a provider on one of its devices or interfaces.
+struct Choice {
+  Capabilities capabilities;
+  std::string why_not;   ///< it cannot be used; empty: it can
+  std::string why_last;  ///< it is used only when TERN_OFI_PROVIDER names it; empty: it is used by default
+  std::string pci;       ///< of its adapter, "0000:3b:00.0"; empty: not known, or none
+  bool near = false;     ///< the adapter is beside cores that this process may use
+};
+
+/// All of them, the best first. `why_none` says why the list is empty.
+std::vector<Choice> find_choices(const Tunables& tunables, std::string& why_none);
+
+/// Whether a fast provider may be here, by a look at the devices; libfabric is not loaded for that.
+bool may_have_fast_provider();
+
+/// Which providers may be taken if TERN_OFI_PROVIDER names none.
+enum class Wanted : uint8_t {
+  any,  ///< a fast one; else the error says which others could be named
+  fast,
+  fast_without_verbs,
+};
+
+/// Opens what TERN_OFI_PROVIDER and TERN_OFI_DOMAIN say, else the best. `local_rank`: ranks of a node are distributed
+/// over several adapters, those near their cores first. Error: the reason, with a remedy.
+Error open_port(int local_rank, Wanted wanted, const Tunables& tunables, std::unique_ptr<Port>& result);
+
+}  // namespace tern::ofi

@@ -1,0 +1,151 @@
+// Operations on their way down, completions on their way up. See ofi_path.h.
+#include "fabric/ofi/ofi_path.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "fabric/poll_bounds.h"
+
+namespace tern {
+namespace {
+
+// Completions of one poll: so many batches of the port's at most.
+constexpr int kBatches = 8, kBatch = 16;
+
+}  // namespace
+
+bool OfiPath::try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) {
+  TERN_DEBUG_ASSERT(bytes <= std::max(properties_.eager_bytes, kAlwaysWholeBytes));
+  auto& peer = static_cast<OfiPeer&>(lane);
+  return !peer.lost && !peer.doomed && streams_.try_send(peer, header, payload, bytes);
+}
+
+void OfiPath::enqueue(SendOperation& operation) {
+  auto& peer = static_cast<OfiPeer&>(*operation.lane);
+  if (peer.lost || peer.doomed) {
+    operation.total_bytes = operation.payload.remaining();
+    operation.header_sent = false;
+    unsendable_.push_back(&operation);
+    return;
+  }
+  streams_.enqueue(peer, operation);
+}
+
+bool OfiPath::withdraw(SendOperation& operation) {
+  auto& peer = static_cast<OfiPeer&>(*operation.lane);
+  return !peer.lost && !peer.doomed && streams_.withdraw(operation);
+}
+
+TupleQueues* OfiPath::tuple_queues() {
+  if (!tuples_ && !replaceable_ && OfiTuples::possible(capabilities()))
+    tuples_ = OfiTuples::create(adapter_, streams_, *this, tunables_);
+  return tuples_.get();
+}
+
+void OfiPath::keep_busy(OfiPeer& peer) {
+  if (std::exchange(peer.busy, true)) return;
+  busy_.push_back(&peer);
+}
+
+int OfiPath::poll() {
+  int handled = take_completions();
+  adapter_.repost();
+  if (!busy_.empty()) pump_busy();
+  if (tuples_) (void)tuples_->pump();
+  if (streams_.anything_to_complete()) handled += streams_.complete();
+  if (!doomed_.empty() || !unsendable_.empty()) handled += lose_doomed();
+  if (++polls_ >= kTimerPolls && (handled == 0 || polls_ >= 2 * kTimerPolls)) {
+    polls_ = 0;
+    counters().ofi_held = adapter_.held;
+    if (next_look_ns_ != ~uint64_t{0}) {
+      if (const uint64_t now = adapter_.clock.now_ns(); now >= next_look_ns_) look_after(now);
+    }
+  }
+  return handled;
+}
+
+int OfiPath::take_completions() {
+  ofi::Completion batch[kBatch];
+  int handled = 0;
+  for (int i = 0; i < kBatches; ++i) {
+    const int count = adapter_.poll(batch, kBatch);
+    if (count < 0) {  // the queue itself: nothing can be sent or received any more
+      const std::string trouble = adapter_.port->explain("fi_cq_read", count);
+      for (auto& peer : peers_) {
+        if (peer) doom(*peer, trouble);
+      }
+      break;
+    }
+    for (int k = 0; k < count; ++k) handle(batch[k]);
+    handled += count;
+    if (count < kBatch) break;
+  }
+  return handled;
+}
+
+void OfiPath::handle(const ofi::Completion& completion) {
+  auto& operation = static_cast<OfiOperation&>(*completion.context);
+  switch (operation.kind) {
+    case OfiOperation::Kind::receive: on_receive(completion); return;
+    case OfiOperation::Kind::send: streams_.on_sent(static_cast<OfiBuffer&>(operation), completion.error); return;
+    case OfiOperation::Kind::transfer: transfers_.on_part(operation, completion.error); return;
+    case OfiOperation::Kind::tuple_send:
+    case OfiOperation::Kind::tuple_receive: tuples_->on_completion(completion); return;
+  }
+}
+
+void OfiPath::on_receive(const ofi::Completion& completion) {
+  if (const std::byte* message = adapter_.message_of(completion)) on_frame(message, completion.bytes);
+  adapter_.receive_handled(completion);
+}
+
+void OfiPath::on_frame(const std::byte* data, size_t bytes) {
+  const PeerTable& table = *adapter_.options.peers;
+  wire::OfiFrame frame;
+  if (!wire::parse_ofi_frame(data, bytes, frame) || frame.source >= table.job_ranks() || frame.source == table.me()) {
+    ++counters().ofi_forged;
+    return;
+  }
+  OfiPeer& peer = peer_at(frame.source);
+  if (frame.proof != peer.in_proof) {
+    // Of an earlier incarnation: late, not forged.
+    if (frame.incarnation == uint16_t(peer.incarnation)) ++counters().ofi_forged;
+    return;
+  }
+  if (peer.lost || peer.doomed) return;
+  peer.heard_ns = peer.pinged_ns = 0;
+  peer.spoken = peer.ping_due = false;
+  ++counters().ofi_received;
+  switch (frame.type) {
+    case wire::OfiFrameType::ping: (void)streams_.send_sign(peer, wire::OfiFrameType::pong); return;
+    case wire::OfiFrameType::pong: return;
+    case wire::OfiFrameType::landed:
+      if (tuples_) tuples_->on_landed(peer, wire::landed_of(frame));
+      return;
+    default: streams_.on_frame(peer, frame, data, bytes);
+  }
+}
+
+void OfiPath::pump_busy() {
+  std::vector<OfiPeer*> now;
+  now.swap(busy_);
+  for (OfiPeer* peer : now) {
+    peer->busy = false;
+    if (peer->lost || peer->doomed || !peer->met) continue;
+    if (!transfers_.pump(*peer) || !streams_.pump(*peer)) keep_busy(*peer);
+  }
+}
+
+bool OfiPath::arm() {
+  if (adapter_.any_stashed() || !busy_.empty() || (tuples_ && !tuples_->pump()) || streams_.anything_to_complete() ||
+      !doomed_.empty() || !unsendable_.empty())
+    return false;
+  return adapter_.port->arm();
+}
+
+bool OfiPath::has_unsent() const {
+  return adapter_.outstanding != 0 || streams_.queued() != 0 || !busy_.empty() || (tuples_ && tuples_->owes());
+}
+
+}  // namespace tern
