@@ -7,6 +7,7 @@
 // Thread rule: under the rank's lock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -104,11 +105,12 @@ struct Stream : ListHook<Stream> {  // hook: in the path's blocked streams
   std::vector<std::string> tried;  ///< in this round: addresses that have not led to the peer, and why
   uint64_t give_up_ns = 0;
   uint64_t retry_ns = ~uint64_t{0};
+  uint64_t warn_ns = ~uint64_t{0};  ///< when the user is told that nobody answers
   std::string loss;   ///< how the last connection was lost; empty: there was none
   HostQuestion host;  ///< asked when no address has answered for too long
 
-  /// When its attempt, or the pause before the next one, is over.
-  uint64_t due_ns() const { return setup ? setup->deadline_ns : retry_ns; }
+  /// When its attempt, or the pause before the next one, is over, or something is to be said of it.
+  uint64_t due_ns() const { return std::min(setup ? setup->deadline_ns : retry_ns, warn_ns); }
 };
 
 enum class PeerState : uint8_t { open, departed, lost };

@@ -83,6 +83,13 @@ Error LocalHost::ways_to(const std::string& text, std::vector<TcpCandidate>& way
                                       "). TERN_TCP_INTERFACES chooses which networks are used");
 }
 
+std::string LocalHost::interface_name(uint32_t network) const {
+  for (const LocalAddress& local : addresses_) {
+    if (network != 0 && local.index == network) return local.interface;
+  }
+  return {};
+}
+
 bool LocalHost::several_networks() const {
   return std::any_of(addresses_.begin(), addresses_.end(), [&](const LocalAddress& local) {
     return !local.address.loopback() && local.index != addresses_.back().index;

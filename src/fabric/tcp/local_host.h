@@ -44,6 +44,8 @@ class LocalHost {
   }
   /// Our interface that the stream uses; 0: not known.
   uint32_t network(int stream) { return network_of(addresses_, port_.local_address(stream)); }
+  /// The name of our interface of that number; empty: not known.
+  std::string interface_name(uint32_t network) const;
   /// Interfaces besides the loopback.
   bool several_networks() const;
 

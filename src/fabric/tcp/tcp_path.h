@@ -150,6 +150,7 @@ class TcpPath final : public CountingPath {
   void attempt_failed(Setup& setup, const std::string& trouble);
   void note_failure(Stream& lane, std::string trouble);
   void on_call_due(Stream& lane);
+  void warn_of_silence(Stream& lane);
   void accept_some(tcp::Listener& listener);
   bool make_room();
   void pause_accepting();
@@ -197,6 +198,7 @@ class TcpPath final : public CountingPath {
   TcpOutbound::Shared sending_;
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by PeerId; null: never heard of
   std::vector<Peer*> doomed_;
+  bool warned_ = false;  ///< of a peer that does not answer
   tcp::WatchSet watched_;
   tcp::Admission admission_;
   tcp::CallTimers calls_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/assert.h"
 #include "fabric/tcp/tcp_path.h"
@@ -31,6 +32,9 @@ constexpr uint64_t kHostAnswer_ns = 3 * kSecond_ns;
 // Pause before all addresses are tried again, doubled up to a second: short for a peer whose process is starting, and a
 // round a second costs a lost peer's host nothing.
 constexpr uint64_t kFirstPause_ns = 20 * kMillisecond_ns, kMaxPause_ns = kSecond_ns;
+// A process accepts a call within milliseconds, or its kernel does. After so long without one there may be a firewall
+// between the hosts: the user is told, long before the time limit.
+constexpr uint64_t kWarning_ns = 5 * kSecond_ns;
 // Descriptors beside connections: the rank's own, its node's (connect.cc), and the application's.
 constexpr uint64_t kSpareDescriptors = 256;
 
@@ -116,6 +120,7 @@ void TcpPath::contact(Stream& lane) {
   lane.state = StreamState::calling;
   calls_.set(lane, true);
   lane.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
+  lane.warn_ns = lane.generation == 0 && log_ && !warned_ ? clock_.now_ns() + kWarning_ns : kNever_ns;
   lane.next_candidate = 0;
   lane.rounds = lane.hang_ups = 0;
   lane.only_refusals = true;
@@ -250,6 +255,10 @@ void TcpPath::run_timers(uint64_t now) {
 
 // Its attempt, or the pause before the next one, is over.
 void TcpPath::on_call_due(Stream& lane) {
+  if (clock_.now_ns() >= lane.warn_ns) {
+    warn_of_silence(lane);
+    if (lane.due_ns() > clock_.now_ns()) return;
+  }
   if (lane.setup) {
     lane.only_refusals = false;
     lane.unanswered = true;
@@ -258,6 +267,21 @@ void TcpPath::on_call_due(Stream& lane) {
     lane.retry_ns = kNever_ns;
     next_attempt(lane);
   }
+}
+
+// Once for each rank: what blocks one way blocks others.
+void TcpPath::warn_of_silence(Stream& lane) {
+  lane.warn_ns = kNever_ns;
+  if (std::exchange(warned_, true) || lane.candidates.empty() || (lane.setup && lane.setup->connected)) return;
+  const TcpCandidate& candidate = lane.candidates[std::max<size_t>(lane.next_candidate, 1) - 1];
+  const std::string interface = host_.interface_name(candidate.network);
+  const uint64_t now = clock_.now_ns(), left_s = lane.give_up_ns > now ? (lane.give_up_ns - now) / kSecond_ns : 0;
+  log_->warn("tcp: rank " + std::to_string(lane.peer.id) + " does not answer at " + wire::to_text(candidate.address) +
+             (interface.empty() ? "" : " (interface " + interface + ")") + " for " +
+             std::to_string(kWarning_ns / kSecond_ns) +
+             " s. A firewall between the hosts must let ranks connect: TERN_TCP_PORT_FIRST gives them fixed ports, "
+             "TERN_TCP_INTERFACES another network. Trying for " +
+             std::to_string(left_s) + " s more (TERN_TCP_CONNECT_TIMEOUT_S)");
 }
 
 uint64_t TcpPath::next_deadline_ns() const {
