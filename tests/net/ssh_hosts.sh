@@ -37,6 +37,8 @@ Host *
 END
   : >"$ssh_state/known"
   # Other launchers that are installed are not to be found.
+  # What the user's shell does at its start, which may take long and wait for others of its kind, is none of these tests.
+  startup=$(for name in .bashrc .profile .bash_profile .zshenv .ssh/rc; do [ ! -e "$HOME/$name" ] || echo "$HOME/$name"; done)
   hidden=$(for name in srun prterun mpirun.openmpi mpiexec.hydra mpiexec.mpich; do
     file=$(command -v $name) && readlink -f "$file"
   done)
@@ -48,7 +50,7 @@ ssh_host() {
   on "$1" unshare -m -p -f --mount-proc --propagation private sh -c '
     mount --bind "$1" /etc/hosts && mount --bind "$2" /etc/ssh/ssh_config && mount -t tmpfs none /dev/shm &&
     for file in $4; do mount --bind /dev/null "$file"; done && exec "$0" -D -e -f "$3"' \
-    "$sshd" "$NET_TEST_STATE/names" "$ssh_state/ssh_config" "$ssh_state/sshd_config" "$hidden" \
+    "$sshd" "$NET_TEST_STATE/names" "$ssh_state/ssh_config" "$ssh_state/sshd_config" "$hidden $startup" \
     >"$ssh_state/$1.log" 2>&1 &
 }
 

@@ -269,15 +269,17 @@ void TcpPath::on_call_due(Stream& lane) {
   }
 }
 
-// Once for each rank: what blocks one way blocks others.
+// Once for each rank: what blocks one way blocks others. Names the best of the peer's addresses.
 void TcpPath::warn_of_silence(Stream& lane) {
   lane.warn_ns = kNever_ns;
   if (std::exchange(warned_, true) || lane.candidates.empty() || (lane.setup && lane.setup->connected)) return;
-  const TcpCandidate& candidate = lane.candidates[std::max<size_t>(lane.next_candidate, 1) - 1];
+  const TcpCandidate& candidate = lane.candidates.front();
+  const size_t others = lane.candidates.size() - 1;
   const std::string interface = host_.interface_name(candidate.network);
   const uint64_t now = clock_.now_ns(), left_s = lane.give_up_ns > now ? (lane.give_up_ns - now) / kSecond_ns : 0;
   log_->warn("tcp: rank " + std::to_string(lane.peer.id) + " does not answer at " + wire::to_text(candidate.address) +
-             (interface.empty() ? "" : " (interface " + interface + ")") + " for " +
+             (interface.empty() ? "" : " (interface " + interface + ")") +
+             (others == 0 ? "" : " nor at its other addresses (" + std::to_string(others) + ")") + " for " +
              std::to_string(kWarning_ns / kSecond_ns) +
              " s. A firewall between the hosts must let ranks connect: TERN_TCP_PORT_FIRST gives them fixed ports, "
              "TERN_TCP_INTERFACES another network. Trying for " +
