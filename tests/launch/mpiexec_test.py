@@ -398,6 +398,23 @@ class Allocations(unittest.TestCase):
         done = self.run_in("-here", "-n", 2, "/bin/echo", "near", **slurm)
         self.assertEqual((done.stdout, done.stderr), ("near\nnear\n", ""))
 
+    def test_flux(self):
+        # A stand-in: Flux is in no package of Debian 12.
+        Hosts.engine(self, self.folder, "flux", 'case "$1 $2" in "getattr hostlist") echo "far[1-2]";; "resource list") echo 6;; '
+                     '*) echo flux "$@";; esac')
+        flux = {"FLUX_URI": "local:///run/flux/local"}
+        done = self.run_in("prog", **flux)
+        self.assertEqual(done.stdout, "flux run -o exit-on-error --input=0 -n 6 prog\n", done.stderr)
+        self.assertIn("6 ranks on the 2 hosts of Flux's allocation, started by flux (-here:", done.stderr)
+        done = self.run_in("-n", 2, "-ppn", 1, "prog", **flux)
+        self.assertEqual(done.stdout, "flux run -o exit-on-error --input=0 --nodes=2 --tasks-per-node=1 prog\n", done.stderr)
+        done = self.run_in("-host", "far2", "-n", 2, "prog", **flux)
+        self.assertEqual(done.stdout, "flux run -o exit-on-error --input=0 --nodes=1 --tasks-per-node=2 --requires=hosts:far2 prog\n",
+                         done.stderr)
+        self.assertEqual(self.run_in("-here", "-n", 1, "/bin/echo", "near", **flux).stdout, "near\n")
+        os.remove(os.path.join(self.folder, "flux"))
+        self.assertEqual(self.run_in("-n", 1, "/bin/echo", "near", **flux).stdout, "near\n")
+
     def test_slurm_with_this_host(self):
         slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "alias1", "SLURMD_NODENAME": "alias1", "SLURM_NTASKS": "3"}
         done = self.run_in("/bin/echo", "near", **slurm)

@@ -24,6 +24,7 @@ std::string words_for(const Plan& plan, Dialect dialect, const char* program) {
 std::string to_hydra(const Plan& plan) { return words_for(plan, Dialect::hydra, "hydra"); }
 std::string to_open_mpi(const Plan& plan) { return words_for(plan, Dialect::open_mpi, "mpirun"); }
 std::string to_slurm(const Plan& plan) { return words_for(plan, Dialect::slurm, "srun"); }
+std::string to_flux(const Plan& plan) { return words_for(plan, Dialect::flux, "flux"); }
 
 TEST(Engines, HostsOfAFile) {
   Plan plan;
@@ -51,6 +52,40 @@ TEST(Engines, SlurmDistributesItsOwnAllocation) {
   EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 /usr/bin/env prog");
   plan.ranks_per_host = 2;
   EXPECT_EQ(to_slurm(plan), "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 --ntasks-per-node 2 /usr/bin/env prog");
+}
+
+TEST(Engines, Flux) {
+  Plan plan;
+  plan.apps = {app(4, {"prog", "x"})};
+  plan.hosts = {{"a", 2}, {"b", 2}};
+  plan.batch_system = "Flux";
+  EXPECT_EQ(to_flux(plan), "flux run -o exit-on-error --input=0 -n 4 prog x");
+  plan.ranks_per_host = 2;
+  plan.label = true;
+  plan.apps[0].directory = "/tmp";
+  EXPECT_EQ(to_flux(plan),
+            "flux run -o exit-on-error --input=0 --label-io --nodes=2 --tasks-per-node=2 --cwd=/tmp prog x");
+  plan.ranks_per_host = 0;
+  plan.batch_system = {};
+  plan.host_file = "hosts";
+  plan.label = false;
+  plan.input_rank = -1;
+  plan.placement.bind_text = "core";
+  EXPECT_EQ(to_flux(plan),
+            "flux run -o exit-on-error --input=/dev/null -o cpu-affinity=per-task --nodes=2 --tasks-per-node=2 "
+            "--requires=hosts:a,b --cwd=/tmp prog x");
+  plan.hosts = {{"a", 3}, {"b", 1}};
+  EXPECT_EQ(translate(plan, {"flux", Dialect::flux}, "here", {}, false).ignored,
+            std::vector<std::string>{"other numbers of ranks on some hosts than on others"});
+  plan.apps = {app(1, {"./a"}), app(3, {"./b"})};
+  plan.hosts = {{"a", 4}};
+  plan.placement.bind_text = "socket";
+  EXPECT_EQ(to_flux(plan),
+            "flux run -o exit-on-error --input=/dev/null --nodes=1 --tasks-per-node=4 --requires=hosts:a /bin/sh -c "
+            "if [ \"$FLUX_TASK_RANK\" -lt 1 ]; then exec ./a; else exec ./b; fi");
+  EXPECT_EQ(translate(plan, {"flux", Dialect::flux}, "here", {}, false).ignored,
+            std::vector<std::string>{"-bind-to socket"});
+  EXPECT_EQ(with_our_label(Dialect::flux, "12: x"), "[12] x");
 }
 
 TEST(Engines, SeveralProgramsShareTheHosts) {

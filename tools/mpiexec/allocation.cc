@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "output_of.h"
+
 namespace tern::mpiexec {
 namespace {
 
@@ -77,6 +79,20 @@ std::optional<Allocation> read_sge() {
   return Allocation{"SGE", {}, read_sge_hosts(file), std::max(0, count_of(variable("NSLOTS")))};
 }
 
+// Cores are what Flux gives to ranks, evenly here: it says how many there are in all.
+std::optional<Allocation> read_flux() {
+  if (variable("FLUX_URI").empty()) return std::nullopt;
+  Allocation found{"Flux"};
+  const std::vector<std::string> names = expand_host_list(first_line(output_of({"flux", "getattr", "hostlist"})));
+  const int cores = count_of(first_line(output_of({"flux", "resource", "list", "-n", "-o", "{ncores}"})));
+  for (size_t i = 0; i < names.size(); ++i) {
+    const int slots =
+        int(size_t(std::max(0, cores)) * (i + 1) / names.size() - size_t(std::max(0, cores)) * i / names.size());
+    found.hosts.push_back({names[i], std::max(1, slots)});
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<std::string> expand_host_list(const std::string& list) {
@@ -134,7 +150,7 @@ std::vector<Host> read_sge_hosts(std::istream& file) {
 }
 
 std::optional<Allocation> read_allocation() {
-  for (auto read : {read_slurm, read_pbs, read_sge}) {
+  for (auto read : {read_flux, read_slurm, read_pbs, read_sge}) {
     std::optional<Allocation> found = read();
     if (!found || found->hosts.empty()) continue;
     int slots = 0;

@@ -291,6 +291,7 @@ std::vector<Engine> wanted_engines() {
   const std::string_view wish = launcher_wish();
   std::vector<Engine> list = engines();
   if (wish == "srun") list = {{"srun", Dialect::slurm}};
+  else if (wish == "flux") list = {{"flux", Dialect::flux}};
   else if (!wish.empty()) std::erase_if(list, [wish](const Engine& engine) { return wish != engine.program; });
   return list;
 }
@@ -303,8 +304,8 @@ void unsetenv_if_ours() {
 
 bool names_launcher(std::string_view value) {
   for (std::string_view one :
-       {kOwnWay, std::string_view("srun"), std::string_view("prterun"), std::string_view("mpirun.openmpi"),
-        std::string_view("mpiexec.hydra"), std::string_view("mpiexec.mpich")}) {
+       {kOwnWay, std::string_view("srun"), std::string_view("flux"), std::string_view("prterun"),
+        std::string_view("mpirun.openmpi"), std::string_view("mpiexec.hydra"), std::string_view("mpiexec.mpich")}) {
     if (value == one) return true;
   }
   return false;

@@ -105,8 +105,9 @@ void slurm_binding(const std::string& part, EngineCommand& command) {
   command.ignored.push_back("-bind-to " + part);
 }
 
-// One command line of a shell that becomes the program of this rank: srun knows one program only.
-std::string slurm_choice(const Plan& plan, const Words& inherited) {
+// One command line of a shell that becomes the program of this rank: srun and flux know one program only. `variable`:
+// where a rank finds its number.
+std::string choice_by_rank(const Plan& plan, const Words& inherited, const char* variable) {
   std::string script;
   int end = 0;
   for (const App& app : plan.apps) {
@@ -115,7 +116,7 @@ std::string slurm_choice(const Plan& plan, const Words& inherited) {
     for (const std::string& word : with_environment(plan, app, inherited, plan.environment))
       words.push_back(shell_word(word));
     if (&app == &plan.apps.back()) script += "else ";
-    else script += fmt::format("{} [ \"$SLURM_PROCID\" -lt {} ]; then ", script.empty() ? "if" : "elif", end);
+    else script += fmt::format("{} [ \"${}\" -lt {} ]; then ", script.empty() ? "if" : "elif", variable, end);
     if (!app.directory.empty()) script += fmt::format("cd {} && ", shell_word(app.directory));
     script += fmt::format("exec {}; ", fmt::join(words, " "));
   }
@@ -143,9 +144,55 @@ void to_slurm(const Plan& plan, const std::string& own_name, const Words& inheri
   } else if (plan.ranks_per_host > 0) {
     push(words, {"--ntasks-per-node", std::to_string(plan.ranks_per_host)});
   }
-  if (plan.apps.size() > 1) return push(words, {"/bin/sh", "-c", slurm_choice(plan, inherited)});
+  if (plan.apps.size() > 1) return push(words, {"/bin/sh", "-c", choice_by_rank(plan, inherited, "SLURM_PROCID")});
   const App& app = plan.apps[0];
   if (!app.directory.empty()) push(words, {"--chdir", app.directory});
+  const Words program = with_environment(plan, app, inherited, plan.environment);
+  words.insert(words.end(), program.begin(), program.end());
+}
+
+// --- Flux
+
+// Ranks on named hosts, or as many on each. Flux counts ranks on a node for all nodes alike.
+void flux_places(const Plan& plan, const std::string& own_name, EngineCommand& command) {
+  const bool named = plan.batch_system.empty();
+  if (!named && plan.ranks_per_host == 0) return push(command.words, {"-n", std::to_string(plan.ranks())});
+  Shares hosts;
+  for (const Shares& shares : distribute(plan, own_name)) {
+    for (const Host& host : shares) {
+      auto known = std::find_if(hosts.begin(), hosts.end(), [&](const Host& other) { return other.name == host.name; });
+      if (known == hosts.end()) hosts.push_back(host);
+      else known->slots += host.slots;
+    }
+  }
+  const bool even =
+      std::all_of(hosts.begin(), hosts.end(), [&](const Host& host) { return host.slots == hosts[0].slots; });
+  push(command.words, {fmt::format("--nodes={}", hosts.size())});
+  if (even) push(command.words, {fmt::format("--tasks-per-node={}", hosts[0].slots)});
+  else push(command.words, {"-n", std::to_string(plan.ranks())});
+  if (!even) command.ignored.push_back("other numbers of ranks on some hosts than on others");
+  if (!named) return;
+  Words names;
+  for (const Host& host : hosts) names.push_back(host.name);
+  push(command.words, {fmt::format("--requires=hosts:{}", fmt::join(names, ","))});
+}
+
+void to_flux(const Plan& plan, const std::string& own_name, const Words& inherited, EngineCommand& command) {
+  Words& words = command.words;
+  push(words, {"run", "-o", "exit-on-error"});  // as the other launchers do: else the rest goes on
+  // Flux gives its standard input to every rank.
+  push(words, {plan.input_rank < 0 ? "--input=/dev/null" : fmt::format("--input={}", plan.input_rank)});
+  if (plan.label) push(words, {"--label-io"});
+  const std::string& bind = plan.placement.bind_text;
+  if (bind == "none") push(words, {"-o", "cpu-affinity=off"});
+  else if (bind == "core") push(words, {"-o", "cpu-affinity=per-task"});
+  else if (!bind.empty()) command.ignored.push_back("-bind-to " + bind);
+  note_ignored(plan, {}, command.ignored);
+  command.environment = plan.environment;  // flux run passes its environment on
+  flux_places(plan, own_name, command);
+  if (plan.apps.size() > 1) return push(words, {"/bin/sh", "-c", choice_by_rank(plan, inherited, "FLUX_TASK_RANK")});
+  const App& app = plan.apps[0];
+  if (!app.directory.empty()) push(words, {"--cwd=" + app.directory});
   const Words program = with_environment(plan, app, inherited, plan.environment);
   words.insert(words.end(), program.begin(), program.end());
 }
@@ -229,6 +276,7 @@ void to_hydra(const Plan& plan, const std::string& own_name, const Words& inheri
 // The one that owns the allocation first, then by how well PMIx or PMI is served.
 std::vector<Engine> engines() {
   std::vector<Engine> list;
+  if (getenv("FLUX_URI")) list.push_back({"flux", Dialect::flux});
   if (getenv("SLURM_JOB_ID")) list.push_back({"srun", Dialect::slurm});
   list.push_back({"prterun", Dialect::open_mpi});
   list.push_back({"mpirun.openmpi", Dialect::open_mpi});
@@ -242,6 +290,7 @@ EngineCommand translate(const Plan& plan, const Engine& engine, const std::strin
   EngineCommand command{{engine.program}};
   switch (engine.dialect) {
     case Dialect::slurm: to_slurm(plan, own_name, inherited, command); break;
+    case Dialect::flux: to_flux(plan, own_name, inherited, command); break;
     case Dialect::open_mpi: to_open_mpi(plan, own_name, inherited, root, command); break;
     case Dialect::hydra: to_hydra(plan, own_name, inherited, command); break;
   }
@@ -257,7 +306,7 @@ std::string with_our_label(Dialect dialect, std::string_view line) {
     while (begin + 1 < end && line[begin] == '0') ++begin;
     return fmt::format("[{}] ", line.substr(begin, end - begin));
   };
-  if (dialect == Dialect::slurm) {  // "3: text"
+  if (dialect == Dialect::slurm || dialect == Dialect::flux) {  // "3: text"
     const size_t end = digits_from(0);
     if (end == 0 || line.substr(end, 2) != ": ") return std::string(line);
     return label(0, end).append(line.substr(end + 2));

@@ -1,5 +1,5 @@
-// The launchers that reach other hosts, and how each is told what mpiexec was told: Slurm's srun, PRRTE's prterun and
-// Open MPI's mpirun, Hydra (MPICH's mpiexec).
+// The launchers that reach other hosts, and how each is told what mpiexec was told: Slurm's srun, flux run, PRRTE's
+// prterun and Open MPI's mpirun, Hydra (MPICH's mpiexec).
 // Thread rule: pure functions, but for those that say that they read the environment.
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace tern::mpiexec {
 
-enum class Dialect { slurm, open_mpi, hydra };
+enum class Dialect { slurm, flux, open_mpi, hydra };
 
 struct Engine {
   const char* program;
   Dialect dialect;
 };
 
-/// Those to look for in PATH, in this order. Reads the environment (a Slurm allocation).
+/// Those to look for in PATH, in this order. Reads the environment (an allocation of Slurm or Flux).
 std::vector<Engine> engines();
 
 struct EngineCommand {

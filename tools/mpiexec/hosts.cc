@@ -1,13 +1,11 @@
 #include "hosts.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 
 #include "allocation.h"
 #include "input_files.h"
+#include "output_of.h"
 #include "process/launch/spawn_command.h"
 #include "streams.h"
 #include "users_file.h"
@@ -108,22 +107,7 @@ bool hosts_are_in_allocation(const Plan& plan) {
 // "Host NAME" with another "HostName" in ssh's configuration. Asks ssh, which connects to nobody for that.
 bool is_alias_of_ssh(const std::string& name) {
   if (name.starts_with('-')) return false;
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return false;
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(ends[1], STDOUT_FILENO);
-    const int nothing = open("/dev/null", O_RDWR);
-    dup2(nothing, STDERR_FILENO);
-    execlp("ssh", "ssh", "-G", name.c_str(), nullptr);
-    _exit(127);
-  }
-  close(ends[1]);
-  std::string text;
-  char buffer[4096];
-  for (ssize_t n; child > 0 && (n = read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, size_t(n));
-  close(ends[0]);
-  if (child > 0) waitpid(child, nullptr, 0);
+  const std::string text = output_of({"ssh", "-G", name});
   const std::string key = "\nhostname ";
   const size_t at = ("\n" + text).find(key);
   if (at == std::string::npos) return false;
@@ -170,6 +154,7 @@ bool hosts_are_known(const Plan& plan, Dialect dialect) {
   // Slurm has given the names, and may know them by others than the network does.
   if (!plan.batch_system.empty()) return true;
   if (dialect == Dialect::slurm) return hosts_are_in_allocation(plan);
+  if (dialect == Dialect::flux) return true;  // it names those that its instance has not
   // With a program in the place of ssh, names are that program's.
   for (const char* agent :
        {"HYDRA_LAUNCHER_EXEC", "HYDRA_LAUNCHER", "OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"})
