@@ -162,6 +162,11 @@ constexpr size_t size_class_limit(size_t index) {
     "peers that write their messages into a ring by a connected queue pair") \
   X(rdma_channels_dc_rdma, level, "channels", "rdma", \
     "peers that write their messages into a ring by DC") \
+  X(rdma_node_queue_pairs, level, "queue pairs", "rdma", \
+    "queue pairs that the ranks of this node use on this rank's adapter: connected ones, DC initiators, those for " \
+    "datagrams") \
+  X(rdma_node_rings, level, "rings", "rdma", \
+    "rings that peers write into, of all ranks of this node on this adapter") \
   X(rdma_switches, counter, "changes", "rdma", \
     "times that a peer's messages changed to another channel") \
   X(rdma_empty_polls, counter, "polls", "rdma", \

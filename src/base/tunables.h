@@ -112,6 +112,9 @@ namespace tern {
   X(rdma_rc_pool, 128, 0, 1 << 20, "queue pairs", false, \
     "connected queue pairs that a rank keeps for such peers, in use or not, if the adapter has DC (pi of Takagi et " \
     "al. 2015, Table 2)") \
+  X(rdma_queue_pair_cache, 0, 0, 1 << 24, "queue pairs", false, \
+    "how many queue pairs an adapter keeps in its cache, those of all ranks of a node together; bench/tune measures " \
+    "it. 0: as known of the adapter; if it is not, connected channels are limited for each rank only") \
   X(rdma_rings, 256, 0, 1 << 16, "rings", false, \
     "TERN_RDMA_CHANNELS=auto: most peers that write into rings at one time (tau of Takagi et al. 2015, Table 2)") \
   X(rdma_statistics, 2048, 16, 1 << 16, "rows", false, \
@@ -187,6 +190,9 @@ namespace tern {
   X(io_sync_on_close, 0, 0, 1, "", false, \
     "1: MPI_File_close waits until written data is on the storage device, as MPI_File_sync does; 0: until all hosts " \
     "can see it (fsync of a small file on a disk: 5-50 ms)") \
+  X(reproducible, 0, 0, 1, "", true, \
+    "1: a reduction over the same ranks gives the same bits wherever the ranks are placed: it combines in an order " \
+    "that knows no nodes, which costs time; info key tern_reproducible for one communicator") \
   X(hang_report_s, 0, 0, 1'000'000, "seconds", false, \
     "a rank blocked for this long prints what it waits for; 0: only on a signal") \
   X(check_arguments, 1, 0, 1, "", false, \
@@ -203,11 +209,13 @@ namespace tern {
   X(udp, "modern", "protocol of the UDP path, for all ranks: modern, or paper (LA-MPI's, for comparison)") \
   X(rdma_devices, "", "comma-separated RDMA adapters (mlx5_0, mlx5_0:2 for a port), over which the ranks of a " \
     "node are distributed; empty: the best") \
-  X(rdma_channels, "rc", "what carries messages over RDMA, for all ranks: rc (a connected queue pair for each " \
+  X(rdma_channels, "", "what carries messages over RDMA, for all ranks: rc (a connected queue pair for each " \
     "peer), rc-rdma (the same, into rings that the receiver polls), dc, dc-rdma (dynamically connected, which saves " \
     "memory), ud (datagrams, which save memory on every adapter), xrc (a connected queue pair for each node), auto " \
-    "(selected per peer by the number of messages received from it, beginning with dc, without DC with ud), or " \
-    "auto-ud, auto-xrc (the same, beginning with ud or xrc)") \
+    "(selected per peer by the number of messages received from it, beginning with dc, without DC with ud), " \
+    "auto-ud, auto-xrc (the same, beginning with ud or xrc), or auto-rc (the same as auto, but a peer that sends " \
+    "gets a connected queue pair while the adapter's cache holds those of all ranks of the node); empty: rc, or " \
+    "auto-rc where the cache would not hold a queue pair for each peer of each rank (TERN_RDMA_QUEUE_PAIR_CACHE)") \
   X(ofi_provider, "", "provider of libfabric for the path ofi, for all ranks, as fi_info names it (efa, cxi, " \
     "\"tcp;ofi_rxm\"); empty: the best fast one") \
   X(ofi_domain, "", "device or interface of that provider, as fi_info names it (eth0, cxi0); empty: the best, over " \
@@ -219,7 +227,8 @@ namespace tern {
     "processor; polling if all peers share memory or have adapters that move data by themselves)") \
   X(names_dir, "", "folder of this user for the secrets of ports and for published names, by which jobs connect " \
     "(MPI_Open_port, MPI_Publish_name); on a filesystem that their hosts share; empty: .tern in the home folder") \
-  X(coll, "", "forces collective algorithms: comma-separated operation=algorithm[:bytes][@ranks]") \
+  X(coll, "", "forces collective algorithms: comma-separated operation=algorithm[:bytes][@ranks[xnodes]], from that " \
+    "many bytes, ranks and nodes on (tern-info --collectives shows what is used)") \
   X(rendezvous, "customised", "how large messages are sent: customised (depends on which side arrives first); always " \
     "the same: rput, rget or stream; or tupleq: by queues of posted receives, one for each (communicator, source, " \
     "tag), if the path has them (RDMA with XRC), else as rget") \

@@ -165,6 +165,7 @@ class Wireup {
   /// The sink of the network paths.
   Sink& network_sink() { return scheduler_ ? scheduler_->sink_below() : process_->sink(); }
   void add_network_paths(bool shared_memory);
+  void share_adapter();
   void warn_of_unused();
 
   std::unique_ptr<ShmNode> node_;
@@ -306,6 +307,7 @@ Error Wireup::open_adapter() {
   RdmaOptions options;
   options.peers = &process_->peers();
   options.key = key_;
+  options.nodes = uint32_t(launcher.nodes());
   if (process_->log().wants(LogLevel::debug)) {
     options.channel_changed = [&log = process_->log()](PeerId peer, const char* channel) {
       log.debug("messages of peer " + std::to_string(peer) + " come by " + channel + " from now on");
@@ -452,6 +454,15 @@ void Wireup::add_network_paths(bool shared_memory) {
   if (scheduler_) process_->add_path(std::move(scheduler_));
 }
 
+// The words stay mapped as long as the process has the node's memory, longer than the path has timers.
+void Wireup::share_adapter() {
+  std::vector<AdapterUse*> words;
+  for (uint32_t slot = 0; slot < node_->slots(); ++slot) {
+    if (node_->present(slot)) words.push_back(&node_->block(slot).adapter);
+  }
+  rdma_->share_adapter(std::move(words), node_->block(node_->my_slot()).adapter);
+}
+
 // What was asked for and cannot be had: one warning a job.
 void Wireup::warn_of_unused() {
   if (process_->world_rank() != 0 || process_->world_size() == 1) return;
@@ -472,6 +483,7 @@ Error Wireup::run(const RankContext& context, std::unique_ptr<Process>& result) 
   know_other_jobs();
   process_->add_path(std::make_unique<SelfPath>(process_->peers().me(), process_->sink()));
   const Tunables& tunables = process_->tunables();
+  if (node_ && rdma_) share_adapter();
   if (node_ && !allowed_.shm) {
     process_->share_segments(std::make_unique<ShmSegments>(std::move(node_)), false);
   } else if (node_) {

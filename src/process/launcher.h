@@ -52,6 +52,8 @@ class Launcher {
   /// Ranks that the launcher says are on this node, ascending, this rank included. This is only the launcher's
   /// statement: memory may not be sharable (containers), which the paths find out by trying.
   virtual std::vector<int> local_ranks() const = 0;
+  /// How many nodes the job is on, the same answer at all ranks; 0 unknown.
+  virtual int nodes() const { return 0; }
 
   /// Publishes `value` under (this rank, `key`) from the next fence on. Values are any bytes of any length;
   /// keys are at most kMaxKeyLength characters of [A-Za-z0-9._-]. A key is put once.

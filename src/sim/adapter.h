@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "fabric/adapter_share.h"
 #include "fabric/rdma/hca.h"
 #include "sim/adapter_model.h"
 #include "sim/network.h"
@@ -276,6 +277,7 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   std::unordered_map<uint32_t, SimSharedReceiveQueue*> srqs;
   std::unordered_map<uint32_t, SimMemoryRegion*> regions;  ///< the keys of a region are one number
   uint32_t next_number = 1;
+  std::vector<AdapterUse> uses;  ///< of its ranks, in their order
   uint64_t cache_misses = 0, rnr_nacks = 0, dc_connects = 0, dc_nacks = 0;
 
  private:

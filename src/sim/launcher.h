@@ -58,6 +58,7 @@ class SimLauncher final : public Launcher {
   int app_number() const override { return 0; }
   std::string_view job_id() const override { return "sim"; }
   std::vector<int> local_ranks() const override;
+  int nodes() const override { return (board_.ranks_ + board_.ranks_per_node_ - 1) / board_.ranks_per_node_; }
   Error put(std::string_view key, std::string_view value) override;
   Error fence() override;
   Error get(int rank, std::string_view key, std::string& value) override;

@@ -66,6 +66,8 @@ Machine::Machine(WorldOptions options)
                                              derive(options_.seed, Stream::streams))),
       board_(int(options_.ranks), int(options_.ranks_per_node), options_.network.fence_ns),
       stacks_(options_.ranks, options_.stack_bytes) {
+  for (uint32_t node = 0; node < network_.nodes(); ++node)
+    adapters_->node(node).uses = std::vector<AdapterUse>(options_.ranks_per_node);
   if (options_.faults.delay_in_1024 != 0 || options_.faults.stall_in_1024 != 0) {
     network_.set_weather(std::make_unique<FaultyWeather>(options_.faults, derive(options_.seed, Stream::weather)));
   }

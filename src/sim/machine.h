@@ -39,13 +39,14 @@ struct WorldOptions {
   uint64_t seed = 1;
   NetworkModel network;
   AdapterModel adapter;
-  bool segments = true;    ///< ranks of a node can share memory (NodeSegments)
-  bool rdma = false;       ///< ranks talk over their adapters (RdmaPath), not over SimPath
-  bool node_path = false;  ///< but those of a node over SimPath, beside `rdma`, `udp` and `tcp` for the others
-  bool udp = false;        ///< ranks talk by datagrams (UdpPath, of Tunables::udp); with `rdma`: where that is lost
-  bool tcp = false;        ///< ranks talk by byte streams (TcpPath); with the others: where those are lost
-  bool udp_first = false;  ///< before rdma
-  bool tcp_first = false;  ///< before both
+  bool segments = true;       ///< ranks of a node can share memory (NodeSegments)
+  bool rdma = false;          ///< ranks talk over their adapters (RdmaPath), not over SimPath
+  bool node_path = false;     ///< but those of a node over SimPath, beside `rdma`, `udp` and `tcp` for the others
+  bool adapter_share = true;  ///< ranks of a node count together what they use of the adapter, as in real memory
+  bool udp = false;           ///< ranks talk by datagrams (UdpPath, of Tunables::udp); with `rdma`: where that is lost
+  bool tcp = false;           ///< ranks talk by byte streams (TcpPath); with the others: where those are lost
+  bool udp_first = false;     ///< before rdma
+  bool tcp_first = false;     ///< before both
   DatagramModel datagrams;
   StreamModel streams;
   /// Registrations of user memory are kept between transfers. For programs that keep their buffers: addresses of memory

@@ -9,6 +9,7 @@
 #include "fabric/self/self_path.h"
 #include "fabric/tcp/tcp_path.h"
 #include "fabric/udp/udp_path.h"
+#include "sim/adapter.h"
 
 namespace tern::sim {
 namespace {
@@ -22,6 +23,7 @@ std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& ran
   RdmaOptions options;
   options.peers = &process.peers();
   const WorldOptions& world = rank.machine.options();
+  options.nodes = (world.ranks + world.ranks_per_node - 1) / world.ranks_per_node;
   options.send_ns = world.network.send_ns;
   options.receive_ns = world.network.receive_ns;
   options.ring_poll_ns = world.adapter.poll_ns;
@@ -39,6 +41,12 @@ std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& ran
       error);
   throw_if(error, "rdma path");
   throw_if(process.launcher().put("rdma-card", path->card()), "wire-up");
+  if (world.adapter_share) {
+    std::vector<AdapterUse*> words;
+    for (AdapterUse& use : rank.machine.adapters().node_of(rank.index()).uses) words.push_back(&use);
+    AdapterUse& mine = *words[rank.index() % world.ranks_per_node];
+    path->share_adapter(std::move(words), mine);
+  }
   return path;
 }
 

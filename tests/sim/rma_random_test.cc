@@ -393,7 +393,7 @@ TEST(RmaRandom, OverAdapters) {
     tunables.rdma_sends = int64_t(8 + rng.below(100));
     tunables.rdma_window = int64_t(2 + rng.below(40));
     tunables.rdma_registration_bytes = rng.chance(1, 2) ? 0 : 1 << 28;
-    constexpr const char* kChannels[] = {"rc", "rc-rdma", "dc", "dc-rdma", "auto", "ud", "auto-ud"};
+    constexpr const char* kChannels[] = {"rc", "rc-rdma", "dc", "dc-rdma", "auto", "ud", "auto-rc"};
     tunables.rdma_channels = kChannels[rng.below(7)];
     options.adapter.ordered_writes = rng.chance(1, 2);
     options.adapter.max_message_bytes = uint32_t(20'000 + rng.below(100'000));

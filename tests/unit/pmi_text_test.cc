@@ -58,6 +58,14 @@ TEST(ProcessMapping, BlocksAndCycles) {
   EXPECT_EQ(parse_process_mapping("(vector,(0,1,3),(1,2,1))", 0, 5), (std::vector<int>{0, 1, 2}));
 }
 
+TEST(ProcessMapping, Nodes) {
+  EXPECT_EQ(nodes_of_mapping("(vector,(0,1,4))", 4), 1);
+  EXPECT_EQ(nodes_of_mapping("(vector,(0,2,1))", 5), 2);
+  EXPECT_EQ(nodes_of_mapping("(vector,(0,1,3),(1,2,1))", 5), 3);
+  EXPECT_EQ(nodes_of_mapping("(vector,(0,1,3),(1,2,1))", 3), 1);
+  EXPECT_EQ(nodes_of_mapping("(vector)", 4), 0);
+}
+
 TEST(ProcessMapping, MalformedTextIsNoMapping) {
   for (const char* text :
        {"", "(vector)", "(vector,)", "(vector,(0,1))", "(vector,(0,1,4)", "(vector,(0,0,0))", "(vector,(0,1,-4))",

@@ -15,6 +15,7 @@ namespace tern::rdma {
 namespace {
 
 constexpr uint32_t kMellanox = 0x02c9;  // PCI vendor id
+constexpr uint32_t kConnectIb = 4113;   // MT27600
 
 bool is_ipv4_mapped(const IbvGid& gid) {
   static constexpr uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -62,6 +63,8 @@ Capabilities describe(const IbvPort& port, const ibv_device_attr& device, const 
   // No standard guarantees it; these adapters write a message's packets in order. PCI Express keeps their order unless
   // relaxed ordering is on, which a BIOS, a hypervisor or a driver may decide.
   can.ordered_writes = !port.software && device.vendor_id == kMellanox;
+  // Takagi et al. (2015): 26 connected queue pairs beside 8 of DC are well, 64 are not.
+  if (device.vendor_id == kMellanox && device.vendor_part_id == kConnectIb) can.queue_pair_cache = 34;
   can.autonomous = !port.software;
   can.roce = !port.infiniband;
   can.mtu_bytes = mtu_bytes(attributes.active_mtu);

@@ -17,13 +17,28 @@ static_assert(rdma::kUdHeaderBytes + wire::kStreamOverhead + wire::kMaxAckRanges
 constexpr uint32_t kSendDepth = 256;        // of a queue pair, as TERN_RDMA_SENDS; the adapter may allow less
 constexpr uint32_t kMaxOutstanding = 8192;  // of all queue pairs: 32 full ones; sizes the completion queue
 
+uint32_t cached_queue_pairs(const Tunables& tunables, const rdma::Capabilities& able) {
+  return tunables.rdma_queue_pair_cache != 0 ? uint32_t(tunables.rdma_queue_pair_cache) : able.queue_pair_cache;
+}
+
 }  // namespace
+
+// With a queue pair for each pair of ranks, a node of r ranks uses r (p - r) of them. Nodes count as equally full: all
+// ranks must come to the same answer, and none knows more of the other nodes.
+std::string channels_in_use(const Tunables& tunables, const rdma::Capabilities& able, uint32_t ranks, uint32_t nodes) {
+  if (!tunables.rdma_channels.empty()) return tunables.rdma_channels;
+  const uint64_t cached = cached_queue_pairs(tunables, able);
+  if (cached == 0 || nodes == 0) return "rc";
+  const uint64_t here = (ranks + nodes - 1) / nodes;
+  return here * (ranks - here) > cached ? "auto-rc" : "rc";
+}
 
 RdmaAdapter::RdmaAdapter(const RdmaOptions& its_options, const Tunables& tunables, std::unique_ptr<rdma::Hca> its_hca,
                          Clock& its_clock)
     : options(its_options),
       clock(its_clock),
       hca(std::move(its_hca)),
+      share(cached_queue_pairs(tunables, hca->capabilities())),
       addressed_(tunables.rdma_channels == "xrc" || tunables.rdma_channels == "auto-xrc") {
   const rdma::Capabilities& able = hca->capabilities();
   auto at_most = [](int64_t wanted, uint32_t limit) {

@@ -10,12 +10,14 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/peer_table.h"
 #include "base/tunables.h"
 #include "base/types.h"
+#include "fabric/adapter_share.h"
 #include "fabric/rdma/hca.h"
 #include "fabric/rdma/rdma_slots.h"
 #include "fabric/registration/registration_cache.h"
@@ -31,6 +33,8 @@ struct RdmaOptions {
   uint64_t send_ns = 0, receive_ns = 0;  ///< a frame's way through the library, besides the adapter's own costs
   uint64_t ring_poll_ns = 0;             ///< an empty poll of a ring
   Keep keep = Keep::watched;
+  /// Nodes of the job, if the launcher says how many, equal at all ranks; 0: it does not.
+  uint32_t nodes = 0;
   /// Told which channel a peer's messages come by from now on (a name of channel.h); may be empty.
   std::function<void(PeerId peer, const char* channel)> channel_changed;
 };
@@ -39,6 +43,9 @@ struct RdmaOptions {
 /// `transfer`: of a transfer, in the user's memory, by its address; `datagram`: of the UD channel, in a slot or
 /// inlined.
 enum class RdmaTag : uint64_t { receive, slot, inlined, part, transfer, greeting_in, greeting_out, datagram };
+
+/// TERN_RDMA_CHANNELS, or what stands for it where it is empty. The same at all ranks, if their adapters are alike.
+std::string channels_in_use(const Tunables& tunables, const rdma::Capabilities& able, uint32_t ranks, uint32_t nodes);
 
 class RdmaAdapter {
  public:
@@ -113,6 +120,7 @@ class RdmaAdapter {
   Clock& clock;
   const std::unique_ptr<rdma::Hca> hca;
   RdmaSlots slots;
+  AdapterShare share;
   // From the tunables, within the adapter's limits; constant.
   size_t slot_bytes = 0, inline_bytes = 0;
   uint32_t receives = 0, sends = 0;

@@ -24,8 +24,10 @@ constexpr uint32_t kPollsOfASleep = kTimerPolls / 4;
 std::unique_ptr<RdmaPath> RdmaPath::create(const RdmaOptions& options, const Tunables& tunables,
                                            std::unique_ptr<rdma::Hca> hca, Clock& clock, Sink& sink, Lookup lookup,
                                            Error& error) {
-  std::unique_ptr<RdmaPath> path(new RdmaPath(options, tunables, std::move(hca), clock, sink, std::move(lookup)));
-  error = path->start(tunables);
+  Tunables used = tunables;
+  used.rdma_channels = channels_in_use(tunables, hca->capabilities(), uint32_t(options.peers->size()), options.nodes);
+  std::unique_ptr<RdmaPath> path(new RdmaPath(options, used, std::move(hca), clock, sink, std::move(lookup)));
+  error = path->start(used);
   if (error) path.reset();
   return path;
 }
@@ -58,6 +60,13 @@ RdmaPath::RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::un
   remote_properties_.ordered_writes = able.ordered_writes && tunables.rdma_ordered_writes != 0;
 }
 
+void RdmaPath::share_adapter(std::vector<AdapterUse*> all, AdapterUse& mine) {
+  // FNV-1a of its name; never 0.
+  uint64_t number = 0xcbf29ce484222325u;
+  for (const char c : hca().capabilities().device) number = (number ^ uint8_t(c)) * 0x100000001b3u;
+  adapter_.share.join(std::move(all), mine, number | 1);
+}
+
 Error RdmaPath::start(const Tunables& tunables) {
   if (Error error = policy_.check()) return error;
   if (adapter_.options.peers->size() > wire::kRdmaMaxRanks) {
@@ -75,6 +84,9 @@ Error RdmaPath::start(const Tunables& tunables) {
   }
   if (policy_.base() == ChannelKind::xrc)
     xrc_ = std::make_unique<XrcEndpoint>(adapter_, static_cast<RdmaPeers&>(*this));
+  // One more for greetings. Targets and the queue pairs of others cost this adapter's cache nothing until they are
+  // used.
+  adapter_.share.set_fixed(1 + (dc_ ? uint32_t(tunables.rdma_dc_initiators) : 0) + (ud_ ? 1 : 0));
   switches_.set_base(policy_.base(), policy_.on_demand(), dc_.get(), ud_.get());
   return connections_.start(policy_.base(), dc_.get(), ud_.get(), xrc_.get());
 }
@@ -198,13 +210,15 @@ void RdmaPath::apply_policy(uint64_t now_ns) {
     switches_.end_of_unit(*peer);
     policy_.count(peer->id, peer->stream.received, switches_.sends_connected(*peer));
   }
+  policy_.limit_connected(switches_.update_share());
   const ChannelPolicy::Mapping* mapping = policy_.end_of_unit(now_ns);
   if (mapping) {
     for (const auto& peer : peers_) {
       if (!peer || peer->state != RdmaPeer::State::ready || is_me(*peer)) continue;
       auto found = mapping->find(peer->id);
       if (policy_.changed()) switches_.forgive(*peer);
-      const ChannelKind wanted = found != mapping->end() ? found->second : policy_.base();
+      const ChannelKind now = peer->switching.kind;
+      const ChannelKind wanted = found != mapping->end() ? found->second : policy_.stays(now) ? now : policy_.base();
       // A ring without a connected queue pair, where there is none left.
       if (!switches_.request(*peer, wanted) && wanted == ChannelKind::rc_rdma && dc_ &&
           peer->switching.kind != wanted && !peer->switching.changing)
@@ -227,6 +241,8 @@ void RdmaPath::publish_counters() {
     to.rdma_datagrams = ud_->datagrams();
     to.rdma_datagrams_repeated = ud_->repeated();
   }
+  to.rdma_node_queue_pairs = adapter_.share.queue_pairs();
+  to.rdma_node_rings = adapter_.share.rings();
   to.rdma_bytes = adapter_.slots.memory_bytes() + switches_.ring_bytes();
 }
 

@@ -42,6 +42,8 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   /// What peers need to greet this rank.
   const std::string& card() const { return connections_.card(); }
   const rdma::Hca& hca() const { return *adapter_.hca; }
+  /// The node's memory has a word for each of its ranks (AdapterShare::join).
+  void share_adapter(std::vector<AdapterUse*> all, AdapterUse& mine);
 
   bool reaches(PeerId peer) const override {
     return peer != adapter_.options.peers->me() && peer < adapter_.options.peers->size();

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "fabric/adapter_share.h"
 #include "wire/header.h"
 
 namespace tern::shm {
@@ -119,6 +120,7 @@ struct alignas(kLine) RankBlock {
   uint32_t full_fence;            ///< 1: membarrier is not available to this rank
   std::atomic<uint32_t> ready;    ///< the fields above are valid
   std::atomic<uint32_t> present;  ///< written by the leader: part of the final list
+  AdapterUse adapter;             ///< of its RDMA adapter
 
   /// Goes up in every poll while a peer may want to know whether this rank is polling (CopyArbiter::peer_is_polling).
   alignas(kLine) std::atomic<uint32_t> beat;

@@ -31,6 +31,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <set>
 
 #include "base/assert.h"
 #include "process/launch/clients.h"
@@ -91,6 +92,7 @@ class Pmi1 final : public Launcher {
   int app_number() const override { return app_number_; }
   std::string_view job_id() const override { return job_id_; }
   std::vector<int> local_ranks() const override { return local_ranks_; }
+  int nodes() const override { return nodes_; }
   int descriptor() const override { return descriptor_; }
   int report_descriptor() const override { return is_ours() ? descriptor_ : -1; }
 
@@ -148,6 +150,7 @@ class Pmi1 final : public Launcher {
   std::string space_;  ///< the server's name for the key-value space
   std::string job_id_;
   std::vector<int> local_ranks_;
+  int nodes_ = 0;
   std::string parent_port_;
   bool barrier_pending_ = false;  ///< entered by enter_barrier, its end not read yet
   bool spawn_pending_ = false;    ///< the answer to begin_spawn was not read yet
@@ -375,14 +378,17 @@ Error Pmi1::learn_rest(const PmiLine& opening) {
 // Without a mapping (no rank gets one): by the kernel's boot id and the host's name.
 Error Pmi1::learn_neighbours(std::string_view mapping) {
   local_ranks_ = parse_process_mapping(mapping, rank_, size_);
+  nodes_ = nodes_of_mapping(mapping, size_);
   if (!local_ranks_.empty()) return {};
   if (size_ == 1) {
     local_ranks_ = {0};
+    nodes_ = 1;
     return {};
   }
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   std::string mine, other;
+  std::set<std::string> names;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> mine;
   mine += std::string("@") + host;
   if (Error error = put("node", mine)) return error;
@@ -390,7 +396,9 @@ Error Pmi1::learn_neighbours(std::string_view mapping) {
   for (int rank = 0; rank < size_; ++rank) {
     if (Error error = get(rank, "node", other)) return error;
     if (other == mine) local_ranks_.push_back(rank);
+    names.insert(other);
   }
+  nodes_ = int(names.size());
   return {};
 }
 

@@ -79,9 +79,8 @@ bool parse_blocks(std::string_view text, std::vector<Block>& blocks) {
   return true;
 }
 
-}  // namespace
-
-std::vector<int> parse_process_mapping(std::string_view text, int rank, int size) {
+// The node of each rank; empty: it is no mapping.
+std::vector<long> place_ranks(std::string_view text, int size) {
   std::vector<Block> blocks;
   if (!parse_blocks(text, blocks)) return {};
   long placed_per_round = 0;
@@ -103,11 +102,24 @@ std::vector<int> parse_process_mapping(std::string_view text, int rank, int size
       }
     }
   }
+  return node_of;
+}
+
+}  // namespace
+
+std::vector<int> parse_process_mapping(std::string_view text, int rank, int size) {
+  const std::vector<long> node_of = place_ranks(text, size);
   std::vector<int> local;
-  for (int other = 0; other < size; ++other) {
+  for (int other = 0; other < int(node_of.size()); ++other) {
     if (node_of[size_t(other)] == node_of[size_t(rank)]) local.push_back(other);
   }
   return local;
+}
+
+int nodes_of_mapping(std::string_view text, int size) {
+  std::vector<long> nodes = place_ranks(text, size);
+  std::sort(nodes.begin(), nodes.end());
+  return int(std::unique(nodes.begin(), nodes.end()) - nodes.begin());
 }
 
 std::vector<int> parse_rank_list(std::string_view text, int rank, int size) {

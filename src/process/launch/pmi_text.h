@@ -51,6 +51,8 @@ std::string url_safe_base64(std::string_view bytes);
 /// Ranks on the node of `rank` by PMI_process_mapping, "(vector,(first node,nodes,ranks per node),...)"; the
 /// blocks repeat until `size` ranks are placed. Empty when the text is not such a mapping.
 std::vector<int> parse_process_mapping(std::string_view text, int rank, int size);
+/// How many nodes it names for `size` ranks; 0: it is no mapping.
+int nodes_of_mapping(std::string_view text, int size);
 
 /// "0,2,3" (PMIX_LOCAL_PEERS): those of 0 to `size` - 1 up to the first that is no number, sorted, each once, with
 /// `rank` among them in any case.

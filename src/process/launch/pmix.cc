@@ -171,6 +171,7 @@ class Pmix final : public Launcher {
   int app_number() const override { return app_number_; }
   std::string_view job_id() const override { return job_id_; }
   std::vector<int> local_ranks() const override { return local_ranks_; }
+  int nodes() const override { return nodes_; }
 
   Error put(std::string_view key, std::string_view value) override;
   Error fence() override;
@@ -211,6 +212,7 @@ class Pmix final : public Launcher {
   int app_number_ = -1;
   std::string job_id_;
   std::vector<int> local_ranks_;
+  int nodes_ = 0;
   int barrier_event_;                                        ///< readable when the barrier is over
   std::atomic<pmix_status_t> barrier_status_{PMIX_SUCCESS};  ///< set before that
   int spawn_event_;                                          ///< readable when begin_spawn has its answer
@@ -248,6 +250,7 @@ Error Pmix::open() {
   const bool told = peers && peers->type == PMIX_STRING && peers->data.string;
   local_ranks_ = parse_rank_list(told ? peers->data.string : "", rank(), size_);
   drop(peers);
+  nodes_ = look_up_number(PMIX_RANK_WILDCARD, PMIX_NUM_NODES, 0);
   return {};
 }
 

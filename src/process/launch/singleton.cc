@@ -39,6 +39,7 @@ class Singleton final : public Launcher {
   int app_number() const override { return -1; }
   std::string_view job_id() const override { return job_id_; }
   std::vector<int> local_ranks() const override { return {0}; }
+  int nodes() const override { return 1; }
   Error put(std::string_view key, std::string_view value) override {
     values_.insert_or_assign(std::string(key), std::string(value));
     return {};

@@ -53,15 +53,26 @@ void ChannelSwitches::end_of_unit(RdmaPeer& peer) {
   its.seen_sent = peer.stream.sent;
 }
 
+uint32_t ChannelSwitches::active_pairs(const RdmaPeer* but) const {
+  return uint32_t(std::count_if(paired_.begin(), paired_.end(), [&](const RdmaPeer* peer) {
+    return peer != but && peer->switching.active && pair_used(*peer);
+  }));
+}
+
+// With connected queue pairs for all there is nothing to decide: they are counted, so that others know.
+uint32_t ChannelSwitches::update_share() {
+  adapter_.share.set_claimed(base_ == ChannelKind::rc ? uint32_t(connections_.pairs()) : active_pairs(nullptr));
+  adapter_.share.set_rings(uint32_t(polled_.size()));
+  return std::min(max_active_pairs_, adapter_.share.most());
+}
+
 // Whether a stream with that peer, in either direction, may use a connected queue pair: the adapter caches the state of
-// a few active ones, whichever of the two ranks has asked. False: not now, but perhaps when another one has been given
-// up.
+// a few active ones, whichever of the two ranks has asked, and whichever rank of the node uses them. False: not now,
+// but perhaps when another one has been given up.
 bool ChannelSwitches::take_pair(RdmaPeer& peer) {
   if (peer.switching.retiring) return false;
-  const auto active = std::count_if(paired_.begin(), paired_.end(), [&](const RdmaPeer* other) {
-    return other != &peer && other->switching.active && pair_used(*other);
-  });
-  if (uint64_t(active) >= max_active_pairs_) return false;
+  const uint32_t active = active_pairs(&peer);
+  if (active >= max_active_pairs_ || !adapter_.share.claim(active + 1)) return false;
   if (!peer.connection.pair && connections_.pairs() >= max_pairs_) {
     retire_one();
     return false;

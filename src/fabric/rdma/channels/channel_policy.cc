@@ -32,14 +32,16 @@ ChannelPolicy::ChannelPolicy(const Tunables& tunables, const rdma::Capabilities&
       rotates_(mode_ == "rotate"),
       unit_ns_(uint64_t(tunables.rdma_statistics_ms) * 1'000'000) {
   const bool base_is_dc =
-      mode_ == "dc" || mode_ == "dc-rdma" || (able.dc && (mode_ == "auto" || mode_ == "rotate" || mode_ == "rc-rdma"));
+      mode_ == "dc" || mode_ == "dc-rdma" ||
+      (able.dc && (mode_ == "auto" || mode_ == "auto-rc" || mode_ == "rotate" || mode_ == "rc-rdma"));
   const bool base_is_xrc = mode_ == "xrc" || mode_ == "auto-xrc";
-  const bool selects = mode_ == "auto" || mode_ == "auto-ud" || mode_ == "auto-xrc";
+  const bool selects = mode_ == "auto" || mode_ == "auto-rc" || mode_ == "auto-ud" || mode_ == "auto-xrc";
   base_ = base_is_dc                 ? ChannelKind::dc
           : base_is_xrc              ? ChannelKind::xrc
           : mode_ == "ud" || selects ? ChannelKind::ud
                                      : ChannelKind::rc;
   on_demand_ = base_;
+  if (mode_ == "auto-rc") on_demand_ = ChannelKind::rc;
   if (mode_ == "rc-rdma") on_demand_ = ChannelKind::rc_rdma;
   if (mode_ == "dc-rdma") on_demand_ = ChannelKind::dc_rdma;
   if (!selects) return;
@@ -59,9 +61,10 @@ ChannelPolicy::ChannelPolicy(const Tunables& tunables, const rdma::Capabilities&
 Error ChannelPolicy::check() const {
   if (std::find(std::begin(kChannelNames), std::end(kChannelNames), mode_) == std::end(kChannelNames) && !selector_ &&
       !rotates_) {
-    return Error(ErrorClass::arg,
-                 "TERN_RDMA_CHANNELS is '" + mode_ +
-                     "'; it can be rc, rc-rdma, dc, dc-rdma, ud, xrc, auto, auto-ud, auto-xrc, or (for tests) rotate");
+    return Error(
+        ErrorClass::arg,
+        "TERN_RDMA_CHANNELS is '" + mode_ +
+            "'; it can be rc, rc-rdma, dc, dc-rdma, ud, xrc, auto, auto-rc, auto-ud, auto-xrc, or (for tests) rotate");
   }
   if (base_ == ChannelKind::dc && !dc_) {
     return Error(ErrorClass::unsupported_operation, "TERN_RDMA_CHANNELS is " + mode_ + ", but the adapter " + device_ +

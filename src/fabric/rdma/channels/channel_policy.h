@@ -31,6 +31,9 @@ class ChannelPolicy {
   ChannelKind base() const { return base_; }
   /// The channel it changes to after its first message; the base: no change.
   ChannelKind on_demand() const { return on_demand_; }
+  /// Whether a stream that the mapping does not name stays on the channel it has (auto-rc: a connected one that it was
+  /// given while the adapter had room).
+  bool stays(ChannelKind kind) const { return on_demand_ == ChannelKind::rc && kind == on_demand_; }
   /// Whether channels are selected again from time to time.
   bool adapts() const { return selector_ || rotates_; }
 
@@ -41,6 +44,10 @@ class ChannelPolicy {
   /// `received`: all messages that have come from that peer so far (modulo 2^32). `paired`: ours go to it over a
   /// connected queue pair. Called once per peer and unit.
   void count(PeerId peer, uint32_t received, bool paired);
+  /// Most peers with a connected channel from now on.
+  void limit_connected(uint32_t peers) {
+    if (selector_) selector_->limit_connected(peers);
+  }
   /// The channels of all streams from now on (the base for peers not named); null: no change.
   const Mapping* end_of_unit(uint64_t now_ns);
   /// Whether that differs from the mapping of the last unit.

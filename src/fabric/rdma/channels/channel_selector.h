@@ -47,6 +47,8 @@ class ChannelSelector {
   /// `messages` of that peer came in the unit that is ending. Called once per peer and unit. `paired`: this rank sends
   /// to it over a connected queue pair (find_map.h).
   void add(PeerId peer, uint32_t messages, bool paired = false);
+  /// Most peers with a connected channel from now on (h).
+  void limit_connected(uint32_t peers) { limits_.max_connected = peers; }
   /// The unit is over. True: the map has changed.
   bool end_of_unit();
   const Map& map() const { return map_; }
@@ -82,7 +84,7 @@ class ChannelSelector {
   bool take_better();
 
   const ChannelCosts costs_;
-  const MapLimits limits_;
+  MapLimits limits_;
   const size_t max_rows_;
   std::deque<Row> rows_;               ///< the newest last
   Row next_;                           ///< of the unit that is ending

@@ -90,6 +90,9 @@ class ChannelSwitches {
   void forgive(RdmaPeer& peer);
   /// A unit of the statistics is over.
   void end_of_unit(RdmaPeer& peer);
+  /// After end_of_unit of all peers: tells the other ranks of the node what this one uses of the adapter. Returns how
+  /// many peers may have a connected queue pair now.
+  uint32_t update_share();
   /// Our stream to the peer uses a connected queue pair beside the base, and the pair was used in the last unit.
   bool sends_connected(const RdmaPeer& peer) const;
   /// See RdmaPeers.
@@ -132,6 +135,7 @@ class ChannelSwitches {
   }
   bool sends_by_pair(const RdmaPeer& peer) const;
   bool pair_used(const RdmaPeer& peer) const;
+  uint32_t active_pairs(const RdmaPeer* but) const;
   Channel& connected_way(RdmaPeer& peer);
   void join(RdmaPeer& peer);
   void on_join(RdmaPeer& peer, const wire::RdmaChange& change);
