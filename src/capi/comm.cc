@@ -30,6 +30,7 @@ constexpr Hint kHints[] = {
     {"mpi_assert_strict_persistent_collective_ordering", "false"},
     {"mpi_assert_memory_alloc_kinds", nullptr},
     {"tern_rendezvous", nullptr},
+    {"tern_reproducible", "false"},
 };
 
 // How its large messages are sent: tuple queues need a path to a member that has them.
@@ -83,6 +84,7 @@ void take_hints(Communicator& comm, const Info* info) {
   hints.allow_overtaking = comm.info.flag("mpi_assert_allow_overtaking");
   hints.tuple_queues = comm.info.find("tern_rendezvous") != nullptr;
   comm.set_message_hints(hints);
+  comm.reproducible = comm.info.flag("tern_reproducible");
 }
 
 Error intra_only(const Communicator& comm) {
@@ -163,6 +165,7 @@ Error Comm_get_info(Call& call, Communicator& comm, Info*& info_used) {
   for (const Hint& hint : kHints)
     if (hint.otherwise && !info->find(hint.key)) info->set(hint.key, hint.otherwise);
   info->set("tern_rendezvous", rendezvous_in_use(comm));
+  if (comm.p2p().tunables().reproducible != 0) info->set("tern_reproducible", "true");
   info->set("mpi_memory_alloc_kinds", memory_kinds_of(call.world(), comm.from_session));
   info_used = info.release();
   return {};

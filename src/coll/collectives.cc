@@ -76,17 +76,19 @@ Error collective(Communicator& communicator, Operation operation, const Operands
   const Algorithm* algorithm = nullptr;
   if (whole) {
     Situation situation = situation_of(operation, operands, communicator.size());
+    // The same bits wherever the ranks are: the order of combining follows from ranks and bytes alone.
+    const bool anywhere = combines(operation) && (communicator.reproducible || environment.reproducible);
     if (mode == Mode::blocking && suits_node(situation, operands)) {
       if (!environment.no_team && ++environment.wishes >= CollectiveEnvironment::kBeforeTeam) {
         environment.learn_team(communicator);
       }
-      situation.node_memory = environment.node_team != nullptr;
+      situation.node_memory = environment.node_team && !anywhere;
     }
     if (mode == Mode::blocking && !environment.levels_asked &&
         ++environment.blocking_calls >= CollectiveEnvironment::kBeforeTeam) {
       environment.learn_levels(communicator);
     }
-    if (environment.levels) situation.nodes = environment.levels->nodes();
+    if (environment.levels && !anywhere) situation.nodes = environment.levels->nodes();
     algorithm = &environment.selection.choose(situation);
     if (Recorder* tracer = communicator.p2p().progress().tracer()) [[unlikely]]
       tracer->describe_algorithm(algorithm->name);

@@ -44,7 +44,8 @@ struct CollectiveEnvironment final : Communicator::CollectiveState {
   /// and those of each node agree on the memory of inside_team.
   void learn_team(Communicator& communicator);
   void learn_levels(Communicator& communicator);
-  Error selection_error;  ///< of the tunable `coll`: every collective returns it
+  Error selection_error;    ///< of the tunable `coll`: every collective returns it
+  const bool reproducible;  ///< by the tunable: reductions give the same bits for any placement
 
  private:
   static CollectiveEnvironment& make(Communicator& communicator);

@@ -89,6 +89,8 @@ class alignas(64) Communicator : public Object {
   Communicator* local_intra = nullptr;
   /// Of the two sides of an intercommunicator exactly one is the low one; both know which.
   bool low_side = false;
+  /// Its info wants reductions that give the same bits for any placement of the same ranks (tern_reproducible).
+  bool reproducible = false;
   /// Made from a session's group, or from such a communicator (MPI 5.0, 11.3): the C API's handle of that session; else
   /// 0.
   int32_t from_session = 0;
