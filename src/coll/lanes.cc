@@ -47,8 +47,12 @@ bool through_memory(const Lanes& lanes, Operation operation, const Operands& o) 
 }
 
 void build_inside(Lanes& lanes, Operation operation, const Operands& o) {
+  lanes.inside.fence_receives();
+  build_inside_beside(lanes, operation, o);
+}
+
+void build_inside_beside(Lanes& lanes, Operation operation, const Operands& o) {
   Builder& b = lanes.inside;
-  b.fence_receives();
   if (!through_memory(lanes, operation, o)) return build_flat(b, operation, o);
   Situation situation = situation_of(operation, o, lanes.members);
   situation.node_memory = true;

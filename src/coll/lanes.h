@@ -40,6 +40,15 @@ struct Lanes {
   int* ranks_;
 };
 
+/// The processes whose data pass through member `number` of a node with `members`: those whose index in their node is
+/// number, number + members, ... `act` gets node and rank.
+template <typename Act>
+void for_served(const Levels& levels, int members, int number, Act&& act) {
+  for (int n = 0; n < levels.nodes(); ++n) {
+    for (int i = number; i < levels.members(n); i += members) act(n, levels.rank(n, i));
+  }
+}
+
 /// As many lanes as have at least kLaneBytes each of `bytes`; one at least.
 int lanes_for(const Builder& b, size_t bytes);
 
@@ -52,5 +61,7 @@ bool through_memory(const Lanes& lanes, Operation operation, const Operands& o);
 /// The operation among the members of this node, through its memory or by messages. Receives of earlier steps are
 /// complete when it begins.
 void build_inside(Lanes& lanes, Operation operation, const Operands& o);
+/// The same beside receives of earlier steps that are under way, and of which the operation needs nothing here.
+void build_inside_beside(Lanes& lanes, Operation operation, const Operands& o);
 
 }  // namespace tern

@@ -1,5 +1,6 @@
 // Barriers and moving data over nodes (lanes.h). Drawings: two nodes, A with members a b c, B with d e.
 #include <algorithm>
+#include <new>
 
 #include "coll/lanes.h"
 
@@ -91,70 +92,83 @@ struct RootBlocks {
   NodeBlocks packed;
   std::byte* memory = nullptr;
 };
+
+/// A gather or scatter over nodes: each has one leader, the root's node the root.
+struct Rooted {
+  Rooted(Builder& b, const Operands& o)
+      : lanes(b, 1, o.root), levels(lanes.levels), root(b.rank() == o.root), root_node(levels.node_of(o.root)) {
+    node.root = lanes.leader;
+  }
+  /// At a leader that is not the root: memory for the blocks of its node, `bytes` each.
+  Side packed(Builder& b, size_t bytes) const {
+    return side_of(b.temporary(bytes * size_t(lanes.members)), Count(bytes), b.byte());
+  }
+  Lanes lanes;
+  const Levels& levels;
+  const bool root;
+  const int root_node;
+  Operands node;  ///< of the part inside this node
+};
 }  // namespace
 
-// Each node's blocks travel as one message, from its leader.
+// Each node's blocks travel as one message, from its leader. The root is ready for them before it turns to its own
+// node.
 //
 //   b ──> a, c ──> a, e ──> d      d ──de──> a
 void gather_leaders(Builder& b, const Operands& o) {
-  Lanes lanes(b, 1, o.root);
-  if (!lanes) return;
-  const Levels& levels = lanes.levels;
-  const bool root = b.rank() == o.root;
-  Operands node;
-  node.root = lanes.leader;
-  if (!root) {
-    node.send = o.send;
+  Rooted tree(b, o);
+  if (!tree.lanes) return;
+  if (!tree.root) {
+    tree.node.send = o.send;
     const size_t bytes = o.send.bytes();
-    if (lanes.works()) node.receive = side_of(b.temporary(bytes * size_t(lanes.members)), Count(bytes), b.byte());
-    build_inside(lanes, Operation::gather, node);
-    if (!lanes.works()) return;
+    if (tree.lanes.works()) tree.node.receive = tree.packed(b, bytes);
+    build_inside(tree.lanes, Operation::gather, tree.node);
+    if (!tree.lanes.works()) return;
     b.fence_receives();
-    return lanes.across.send_bytes(node.receive.buffer, bytes * size_t(lanes.members), levels.node_of(o.root));
+    return tree.lanes.across.send_bytes(tree.node.receive.buffer, bytes * size_t(tree.lanes.members), tree.root_node);
   }
-  const RootBlocks here(b, levels, o.receive, lanes.node);
+  const int nodes = tree.levels.nodes();
+  auto* blocks = static_cast<RootBlocks*>(static_cast<void*>(b.temporary(sizeof(RootBlocks) * size_t(nodes))));
+  if (!blocks) return;
+  for (int n = 0; n < nodes; ++n) {
+    const RootBlocks& there = *new (&blocks[n]) RootBlocks(b, tree.levels, o.receive, n);
+    if (n != tree.root_node) tree.lanes.across.receive(there.members(b).blocks(0, tree.levels.members(n)), n);
+  }
+  const RootBlocks& here = blocks[tree.root_node];
   const Block own = own_block(b, o);
-  node.send = side_of(own.data, own.count, *own.type);
-  node.receive = here.members(b);
-  node.in_place = o.in_place && here.direct;
-  build_inside(lanes, Operation::gather, node);
+  tree.node.send = side_of(own.data, own.count, *own.type);
+  tree.node.receive = here.members(b);
+  tree.node.in_place = o.in_place && here.direct;
+  build_inside_beside(tree.lanes, Operation::gather, tree.node);
+  if (here.direct) return;
   b.fence_receives();
-  if (!here.direct) here.packed.unpack(b, here.memory, o.in_place ? lanes.index : -1);
-  for (int n = 0; n < levels.nodes(); ++n) {
-    if (n == lanes.node) continue;
-    const RootBlocks there(b, levels, o.receive, n);
-    lanes.across.receive(there.members(b).blocks(0, levels.members(n)), n);
-    if (there.direct) continue;
-    b.fence_receives();
-    there.packed.unpack(b, there.memory);
+  for (int n = 0; n < nodes; ++n) {
+    const int except = n == tree.root_node && o.in_place ? tree.lanes.index : -1;
+    blocks[n].packed.unpack(b, blocks[n].memory, except);
   }
 }
 
 // The mirror image of gather_leaders.
 void scatter_leaders(Builder& b, const Operands& o) {
-  Lanes lanes(b, 1, o.root);
-  if (!lanes) return;
-  const Levels& levels = lanes.levels;
-  const bool root = b.rank() == o.root;
-  Operands node;
-  node.root = lanes.leader;
-  node.receive = o.receive;
-  if (!root) {
+  Rooted tree(b, o);
+  if (!tree.lanes) return;
+  tree.node.receive = o.receive;
+  if (!tree.root) {
     const size_t bytes = o.receive.bytes();
-    if (lanes.works()) {
-      node.send = side_of(b.temporary(bytes * size_t(lanes.members)), Count(bytes), b.byte());
-      lanes.across.receive_bytes(node.send.buffer, bytes * size_t(lanes.members), levels.node_of(o.root));
+    if (tree.lanes.works()) {
+      tree.node.send = tree.packed(b, bytes);
+      tree.lanes.across.receive_bytes(tree.node.send.buffer, bytes * size_t(tree.lanes.members), tree.root_node);
     }
-    return build_inside(lanes, Operation::scatter, node);
+    return build_inside(tree.lanes, Operation::scatter, tree.node);
   }
-  for (int n = 0; n < levels.nodes(); ++n) {
-    const RootBlocks blocks(b, levels, o.send, n);
+  for (int n = 0; n < tree.levels.nodes(); ++n) {
+    const RootBlocks blocks(b, tree.levels, o.send, n);
     if (!blocks.direct) blocks.packed.pack(b, blocks.memory);
-    if (n == lanes.node) node.send = blocks.members(b);
-    else lanes.across.send(blocks.members(b).blocks(0, levels.members(n)), n);
+    if (n == tree.root_node) tree.node.send = blocks.members(b);
+    else tree.lanes.across.send(blocks.members(b).blocks(0, tree.levels.members(n)), n);
   }
-  node.in_place = o.in_place;
-  build_inside(lanes, Operation::scatter, node);
+  tree.node.in_place = o.in_place;
+  build_inside(tree.lanes, Operation::scatter, tree.node);
 }
 
 // Leaders collect their node's blocks, exchange them, and broadcast everything in their node. All data lie packed, node
@@ -260,14 +274,6 @@ void allgather_lanes(Builder& b, const Operands& o) {
 }
 
 namespace {
-/// The processes whose data pass through member `number` of a node with `members`: those whose index in their node is
-/// number, number + members, ...
-template <typename Act>
-void for_served(const Levels& levels, int members, int number, Act&& act) {
-  for (int n = 0; n < levels.nodes(); ++n) {
-    for (int i = number; i < levels.members(n); i += members) act(n, levels.rank(n, i));
-  }
-}
 int count_served(const Levels& levels, int members, int number) {
   int count = 0;
   for_served(levels, members, number, [&](int, int) { ++count; });

@@ -163,18 +163,13 @@ void reduce_scatter_lanes(Builder& b, const Operands& o) {
   const Levels& levels = lanes.levels;
   const Datatype& type = results.type;
   const int members = lanes.members;
-  auto for_served = [&](int number, auto&& act) {
-    for (int n = 0; n < levels.nodes(); ++n) {
-      for (int i = number; i < levels.members(n); i += members) act(n, levels.rank(n, i));
-    }
-  };
   auto elements = [&](int number) {
     Count sum = 0;
-    for_served(number, [&](int, int rank) { sum += results.length(rank); });
+    for_served(levels, members, number, [&](int, int rank) { sum += results.length(rank); });
     return sum;
   };
   auto collect = [&](int number, std::byte* to) {
-    for_served(number, [&](int, int rank) {
+    for_served(levels, members, number, [&](int, int rank) {
       b.copy(element(o.contribution(), results.begins[rank], type), to, results.length(rank), type);
       to = element(to, results.length(rank), type);
     });
@@ -204,7 +199,7 @@ void reduce_scatter_lanes(Builder& b, const Operands& o) {
     b.receive(element(blocks, mine * n, type), mine, type, levels.rank(n, lanes.index % levels.members(n)));
   }
   std::byte* own = nullptr;
-  for_served(lanes.index, [&](int n, int rank) {
+  for_served(levels, members, lanes.index, [&](int n, int rank) {
     if (n == lanes.node) own = value;
     else b.send(value, results.length(rank), type, rank);
     value = element(value, results.length(rank), type);

@@ -14,19 +14,27 @@ void build_neighbor(Builder& b, Operation operation, const Operands& o) {
   const Topology& topology = *b.schedule().communicator().topology;
   std::vector<int> in, out;
   topology.neighbors(b.rank(), in, out);
+  bool same_for_all = operation == Operation::neighbor_allgather || operation == Operation::neighbor_allgatherv;
+  auto outgoing = [&](size_t i) {
+    return same_for_all ? Block{o.send.buffer, o.send.count, o.send.type} : o.send.block(int(i));
+  };
+  // A process knows both sides of what it sends to itself. Empty messages are not sent.
+  int to_self = 0, from_self = 0;
+  for (size_t i = 0; i < out.size(); ++i) to_self += out[i] == b.rank() && outgoing(i).bytes() != 0;
+  for (size_t i = 0; i < in.size(); ++i) from_self += in[i] == b.rank() && o.receive.block(int(i)).bytes() != 0;
+  if (to_self != from_self) {
+    b.schedule().fail(Error(ErrorClass::arg, "this process is its own neighbour: it sends itself " +
+                                                 std::to_string(to_self) + " blocks that have data, and expects " +
+                                                 std::to_string(from_self) +
+                                                 ". Counts and datatypes of both sides must agree"));
+  }
   bool swapped = topology.kind() == Topology::Kind::cartesian;
   for (size_t i = 0; i < in.size(); ++i) {
     size_t slot = swapped ? i ^ 1 : i;
     if (in[slot] != kProcNull) b.receive(o.receive.block(int(slot)), in[slot]);
   }
-  bool same_for_all = operation == Operation::neighbor_allgather || operation == Operation::neighbor_allgatherv;
   for (size_t i = 0; i < out.size(); ++i) {
-    if (out[i] == kProcNull) continue;
-    if (same_for_all) {
-      b.send(o.send.buffer, o.send.count, *o.send.type, out[i]);
-    } else {
-      b.send(o.send.block(int(i)), out[i]);
-    }
+    if (out[i] != kProcNull) b.send(outgoing(i), out[i]);
   }
 }
 
