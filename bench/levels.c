@@ -1,7 +1,8 @@
 /* Collectives over several nodes, as the library does them and with two levels written by hand with MPI calls: inside
  * the node, between the first processes of the nodes, inside the node. By size; the slowest rank's mean over --rounds
  * calls (3), after 5 others. --only NAME chooses an operation, --way library|hand one of the two. Bytes are those of
- * one process's block. Placement in blocks, as many ranks on each node. */
+ * one process's block. Placement in blocks, as many ranks on each node. --wire INTERFACE: also the bytes that the nodes
+ * send by that interface in one call, all together (with the packets' heads, as the kernel counts them). */
 #include "bench.h"
 
 static MPI_Comm node, leaders;
@@ -50,8 +51,7 @@ static void alltoall(int n) { MPI_Alltoall(a, n, MPI_BYTE, b, n, MPI_BYTE, MPI_C
 static void reduce_scatter(int n) { MPI_Reduce_scatter_block(a, b, n / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD); }
 static void reduce_scatter_by_hand(int n) {
   MPI_Reduce(a, c, n / 8 * size, MPI_DOUBLE, MPI_SUM, 0, node);
-  if (node_rank == 0)
-    MPI_Reduce_scatter_block(c, b, n / 8 * node_size, MPI_DOUBLE, MPI_SUM, leaders);
+  if (node_rank == 0) MPI_Reduce_scatter_block(c, b, n / 8 * node_size, MPI_DOUBLE, MPI_SUM, leaders);
   MPI_Scatter(b, n / 8, MPI_DOUBLE, a, n / 8, MPI_DOUBLE, 0, node);
 }
 
@@ -70,6 +70,39 @@ static const struct {
            {"alltoall", alltoall, NULL, 1, 1},
            {"reduce_scatter", reduce_scatter, reduce_scatter_by_hand, 1, 1}};
 
+static const char *wire; /* NULL: bytes are not counted */
+
+/* Bytes that this node has sent by that interface. */
+static double sent(void) {
+  char line[512];
+  double bytes = 0;
+  FILE *file = fopen("/proc/self/net/dev", "r");
+  while (file && fgets(line, sizeof line, file)) {
+    char name[64];
+    double numbers[9];
+    if (sscanf(line, " %63[^:]: %lf %lf %lf %lf %lf %lf %lf %lf %lf", name, numbers, numbers + 1, numbers + 2,
+               numbers + 3, numbers + 4, numbers + 5, numbers + 6, numbers + 7, numbers + 8) == 10 &&
+        !strcmp(name, wire))
+      bytes = numbers[8];
+  }
+  if (file) fclose(file);
+  return bytes;
+}
+
+static void count_bytes(const char *series, void (*run)(int), int bytes, int rounds) {
+  double mine = 0, all = 0;
+  char name[80];
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (node_rank == 0) mine = -sent();
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int i = 0; i < rounds; i++) run(bytes);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (node_rank == 0) mine += sent();
+  MPI_Reduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+  snprintf(name, sizeof name, "%s_sent", series);
+  if (rank == 0) point(name, bytes, all / rounds, "B");
+}
+
 static void measure(const char *name, const char *way, void (*run)(int), int bytes, int rounds) {
   double began, mine, slowest = 0;
   char series[64];
@@ -81,6 +114,7 @@ static void measure(const char *name, const char *way, void (*run)(int), int byt
   MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
   snprintf(series, sizeof series, "%s_%s", name, way);
   if (rank == 0) point(series, bytes, slowest, "us");
+  if (wire) count_bytes(series, run, bytes, rounds);
 }
 
 int main(int argc, char **argv) {
@@ -97,6 +131,7 @@ int main(int argc, char **argv) {
   for (int i = 1; i + 1 < argc; i++) {
     if (!strcmp(argv[i], "--only")) only = argv[i + 1];
     if (!strcmp(argv[i], "--way")) way = argv[i + 1];
+    if (!strcmp(argv[i], "--wire")) wire = argv[i + 1];
   }
   size_t room = (size_t)blocks_most * (size_t)size > (size_t)most ? (size_t)blocks_most * (size_t)size : (size_t)most;
   a = touched(room);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <climits>
 #include <string>
+#include <tuple>
 
 #include "coll/algorithms.h"
 #include "coll/node_team.h"
@@ -274,8 +275,24 @@ Situation situation_of(Operation operation, const Operands& o, int ranks) {
   return s;
 }
 
+bool combines(Operation operation) {
+  switch (operation) {
+    case Operation::reduce:
+    case Operation::allreduce:
+    case Operation::reduce_scatter:
+    case Operation::reduce_scatter_block:
+    case Operation::scan:
+    case Operation::exscan: return true;
+    default: return false;
+  }
+}
+
 bool suits_node(const Situation& s, const Operands& o) {
   size_t bytes = s.bytes;  // of the longest contribution
+  if (combines(s.operation)) {
+    if (!o.receive.type->is_contiguous()) return false;
+    return bytes != 0 && bytes <= NodeTeam::kBulkBytes;
+  }
   switch (s.operation) {
     case Operation::barrier: return true;
     case Operation::bcast:
@@ -285,14 +302,6 @@ bool suits_node(const Situation& s, const Operands& o) {
     case Operation::alltoall: bytes *= size_t(s.ranks - 1); break;
     case Operation::allgatherv:
       for (int i = 0; i < s.ranks; ++i) bytes = std::max(bytes, o.receive.block(i).bytes());
-      break;
-    case Operation::reduce:
-    case Operation::allreduce:
-    case Operation::reduce_scatter:
-    case Operation::reduce_scatter_block:
-    case Operation::scan:
-    case Operation::exscan:
-      if (!o.receive.type->is_contiguous()) return false;
       break;
     default: return false;
   }
@@ -327,11 +336,11 @@ const Algorithm& Selection::choose(const Situation& s) const {
 const Algorithm* Selection::forced_choice(const Situation& s) const {
   const Forced* best = nullptr;
   for (const Forced& forced : forced_) {
-    if (!applies(*forced.algorithm, s) || s.bytes < forced.from_bytes || s.ranks < forced.from_ranks) continue;
-    if (!best || forced.from_bytes > best->from_bytes ||
-        (forced.from_bytes == best->from_bytes && forced.from_ranks >= best->from_ranks)) {
-      best = &forced;
-    }
+    if (!applies(*forced.algorithm, s) || s.bytes < forced.from_bytes || s.ranks < forced.from_ranks ||
+        s.nodes < forced.from_nodes)
+      continue;
+    auto order = [](const Forced& f) { return std::tuple(f.from_nodes, f.from_bytes, f.from_ranks); };
+    if (!best || order(forced) >= order(*best)) best = &forced;
   }
   return best ? best->algorithm : nullptr;
 }
@@ -342,10 +351,15 @@ Error Selection::parse(std::string_view text) {
     std::string_view entry = text.substr(0, comma), whole = entry;
     text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
     if (entry.empty()) continue;
-    size_t bytes = 0, ranks = 0;
+    size_t bytes = 0, ranks = 0, nodes = 1;
     bool good = true;
     if (size_t at = entry.find('@'); at != std::string_view::npos) {
-      good = take_number(entry.substr(at + 1), ranks) && ranks <= INT_MAX;
+      std::string_view shape = entry.substr(at + 1);
+      if (size_t by = shape.find('x'); by != std::string_view::npos) {
+        good = take_number(shape.substr(by + 1), nodes) && nodes >= 1 && nodes <= INT_MAX;
+        shape = shape.substr(0, by);
+      }
+      good = good && take_number(shape, ranks) && ranks <= INT_MAX;
       entry = entry.substr(0, at);
     }
     if (size_t colon = entry.find(':'); colon != std::string_view::npos) {
@@ -361,9 +375,10 @@ Error Selection::parse(std::string_view text) {
     }
     if (!found || !good) {
       return Error(ErrorClass::arg, "TERN_COLL: '" + std::string(whole) +
-                                        "' is not operation=algorithm[:bytes][@ranks]; there are " + list_of_names());
+                                        "' is not operation=algorithm[:bytes][@ranks[xnodes]]; there are " +
+                                        list_of_names());
     }
-    force(*found, bytes, int(ranks));
+    force({found, bytes, int(ranks), int(nodes)});
   }
   return {};
 }

@@ -72,13 +72,16 @@ struct Situation {
   int ranks = 1;
   bool commutative = true;
   bool node_memory = false;
-  int nodes = 1;  ///< of more than one: the communicator knows its levels
+  int nodes =
+      1;  ///< more than one: the communicator knows its levels. Both unset where results must not depend on them
 };
 
 /// Without what the communicator knows of its nodes.
 Situation situation_of(Operation operation, const Operands& operands, int ranks);
 /// Whether this call can use node memory, which takes contributions of a bounded size; equal at all processes.
 bool suits_node(const Situation& situation, const Operands& operands);
+/// Whether the result depends on the order in which contributions are combined.
+bool combines(Operation operation);
 
 std::span<const Algorithm> algorithms();
 /// Whether the algorithm gives the correct result there.
@@ -87,22 +90,22 @@ bool applies(const Algorithm& algorithm, const Situation& situation);
 /// The choice of one communicator.
 class Selection {
  public:
-  /// Reads the tunable: comma-separated operation=algorithm[:bytes][@ranks], the algorithm to use from that many bytes
-  /// and that many ranks on; of several the one with the most bytes, then ranks. Where a forced algorithm does not
-  /// apply, the table decides. Error: an unknown name (with the list), a bad number.
+  /// Reads the tunable: comma-separated operation=algorithm[:bytes][@ranks[xnodes]], the algorithm to use from that
+  /// many bytes, ranks and nodes on; of several the one with the most nodes, then bytes, then ranks. Where a forced
+  /// algorithm does not apply, the table decides. Error: an unknown name (with the list), a bad number.
   Error parse(std::string_view text);
   const Algorithm& choose(const Situation& situation) const;
-  void force(const Algorithm& algorithm, size_t from_bytes = 0, int from_ranks = 0) {
-    forced_.push_back({&algorithm, from_bytes, from_ranks});
-  }
-
- private:
+  /// The choice of `forced` alone; null: nothing is forced there.
+  const Algorithm* forced_choice(const Situation& situation) const;
   struct Forced {
     const Algorithm* algorithm;
-    size_t from_bytes;
-    int from_ranks;
+    size_t from_bytes = 0;
+    int from_ranks = 0, from_nodes = 1;
   };
-  const Algorithm* forced_choice(const Situation& situation) const;
+  void force(const Forced& forced) { forced_.push_back(forced); }
+  std::span<const Forced> forced() const { return forced_; }
+
+ private:
   std::vector<Forced> forced_;
 };
 

@@ -7,8 +7,9 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 
-from common import BUILD, main, mpiexec
+from common import BUILD, main, mpiexec, run
 
 PROGRAM = os.environ.get("TERN_LOG_PROGRAM", os.path.join(BUILD, "tests/launch/log_program"))
 
@@ -53,6 +54,50 @@ class Stored(unittest.TestCase):
         self.config.write_text("# mine\nshm_eager_bytes = 4096\nspin_us = 100\ntcp_eager_bytes = 100000")
         load_tune().store(self.config, {"shm_eager_bytes": 512})
         self.assertEqual(self.config.read_text(), "# mine\nspin_us = 100\ntcp_eager_bytes = 100000\nshm_eager_bytes = 512\n")
+
+
+class Collectives(unittest.TestCase):
+    """What is measured becomes entries of TERN_COLL; the times are given here."""
+
+    def setUp(self):
+        self.tune = load_tune().tune_collectives
+        self.options = SimpleNamespace(collectives="4x24", build=Path(BUILD), machine="ndr.toml", repeat=1, hosts=None, only=None)
+
+    def entries(self, operation, **times):
+        """times: row=[us of each size], `table` for its own choice."""
+        sizes = [8, 4096, 65536, 1 << 20]
+        rows = {None if row == "table" else row: dict(zip(sizes, us)) for row, us in times.items()}
+        return self.tune.entries_of(self.tune.Shape(self.options), operation, rows)
+
+    def test_the_table_is_read(self):
+        shape = self.tune.Shape(self.options)
+        self.assertEqual(shape.chosen("bcast", 8), "leaders")
+        self.assertEqual(shape.chosen("bcast", 16384), "lanes")
+        self.assertIn("chain", shape.table["bcast"][1])
+        self.assertEqual((shape.nodes, shape.ranks, shape.suffix()), (4, 96, "@96x4"))
+
+    def test_only_what_is_faster_is_an_entry(self):
+        self.assertEqual(self.entries("bcast", table=[1, 2, 3, 4], leaders=[1, 2, 4, 5], lanes=[2, 3, 3, 4], chain=[9, 9, 9, 3.99]), [])
+        self.assertEqual(self.entries("bcast", table=[1, 2, 3, 4], leaders=[1, 2, 4, 5], lanes=[2, 3, 3, 4], chain=[9, 9, 9, 3]),
+                         ["bcast=chain:1048576@96x4"])
+        # Back to the table, and on with it where it changes.
+        self.assertEqual(self.entries("bcast", table=[2, 2, 3, 4], leaders=[2, 2, 4, 5], lanes=[2, 3, 3, 4], chain=[1, 9, 9, 9]),
+                         ["bcast=chain:8@96x4", "bcast=leaders:4096@96x4", "bcast=lanes:65536@96x4"])
+        self.assertEqual(self.entries("reduce_scatter", table=[2, 2, 2, 2], halving=[1, 1, 1, 1], lanes=[2, 2, 2, 2]),
+                         ["reduce_scatter_block=halving:8@96x4"])
+
+    def test_other_shapes_stay(self):
+        merged = self.tune.merged("bcast=chain@8,bcast=chain:8@96x4", "barrier=tree:8@96x4", self.tune.Shape(self.options))
+        self.assertEqual(merged, "bcast=chain@8,barrier=tree:8@96x4")
+
+    def test_what_is_stored_is_used(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = Path(folder) / "tern.toml"
+            load_tune().store(config, {"coll": '"bcast=chain:1M@96x4"'})
+            done = run([os.path.join(BUILD, "bin/tern-info"), "--collectives", "4x24"], TERN_CONFIG=config)
+            self.assertRegex(done.stdout, r"bcast +from 1M +chain +TERN_COLL", done.stderr)
+            done = run([os.path.join(BUILD, "bin/tern-info"), "--collectives", "2x24"], TERN_CONFIG=config)
+            self.assertNotIn("chain   ", done.stdout)
 
 
 if __name__ == "__main__":

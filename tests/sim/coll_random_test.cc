@@ -78,7 +78,7 @@ void run_plans(Process& process, const std::vector<Plan>& plans, int left, const
     environment.levels = draw_levels(plans[0].seed, process.world_size());
     environment.levels_asked = true;
   }
-  if (forced) CollectiveEnvironment::of(communicator).selection.force(*forced);
+  if (forced) CollectiveEnvironment::of(communicator).selection.force({forced});
   int me = process.world_rank();
   std::vector<std::unique_ptr<Participant>> parts;
   for (const Plan& plan : plans) parts.push_back(std::make_unique<Participant>(plan, me, types));

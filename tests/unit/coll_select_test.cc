@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "coll/select.h"
+#include "coll/describe.h"
 
 namespace tern {
 namespace {
@@ -53,6 +53,51 @@ TEST(CollSelectTest, TheTunableForcesFromBytesAndRanksOn) {
   EXPECT_EQ(name(Operation::bcast, 100'000, 3), "binomial");
   EXPECT_EQ(name(Operation::bcast, 1 << 20, 16), "binomial");
   EXPECT_EQ(name(Operation::allreduce, 8, 2), "ring");
+}
+
+TEST(CollSelectTest, TheTunableForcesFromNodesOn) {
+  Selection selection;
+  ASSERT_FALSE(selection.parse("allreduce=ring:1M@8,allreduce=leaders:8K@96x4,allreduce=rabenseifner@2x8"));
+  auto name = [&](size_t bytes, int ranks, int nodes) {
+    return std::string(selection.choose({Operation::allreduce, bytes, ranks, true, false, nodes}).name);
+  };
+  EXPECT_EQ(name(2 << 20, 96, 1), "ring");
+  EXPECT_EQ(name(2 << 20, 96, 4), "leaders");
+  EXPECT_EQ(name(8191, 96, 4), "leaders");  // the table's own choice
+  EXPECT_EQ(name(2 << 20, 95, 4), "ring");
+  EXPECT_EQ(name(2 << 20, 96, 8), "rabenseifner");
+  for (const char* text : {"allreduce=ring@8x", "allreduce=ring@x2", "allreduce=ring@8x0", "allreduce=ring@8x2x2"})
+    EXPECT_TRUE(Selection().parse(text)) << text;
+}
+
+TEST(CollSelectTest, ShapesOfCommunicators) {
+  CommunicatorShape shape;
+  ASSERT_TRUE(parse_shape("4x24", shape));
+  EXPECT_EQ(shape.nodes, 4);
+  EXPECT_EQ(shape.ranks(), 96);
+  ASSERT_TRUE(parse_shape("8", shape));
+  EXPECT_EQ(shape.nodes, 1);
+  EXPECT_EQ(shape.ranks(), 8);
+  for (const char* text : {"", "x", "4x", "x4", "0", "4x0", "4x24x2", "-1", "65536x65536", "a"})
+    EXPECT_FALSE(parse_shape(text, shape)) << text;
+}
+
+TEST(CollSelectTest, TheChoiceIsDescribedWithItsReasons) {
+  Selection selection;
+  const std::string nodes = describe_choice(selection, {4, 24});
+  EXPECT_NE(nodes.find("barrier               any               leaders             one message each way for a node\n"),
+            std::string::npos)
+      << nodes;
+  EXPECT_NE(nodes.find("bcast                 from 16K          lanes "), std::string::npos) << nodes;
+  EXPECT_EQ(nodes.find(" node  "), std::string::npos) << nodes;
+  const std::string one = describe_choice(selection, {1, 8});
+  EXPECT_NE(one.find("allreduce             1 to 8K           node "), std::string::npos) << one;
+  EXPECT_NE(one.find("others "), std::string::npos);
+  EXPECT_EQ(one.find("leaders"), std::string::npos) << one;
+  ASSERT_FALSE(selection.parse("allreduce=ring:1M"));
+  EXPECT_NE(
+      describe_choice(selection, {4, 24}).find("allreduce             from 1M           ring                TERN_COLL"),
+      std::string::npos);
 }
 
 TEST(CollSelectTest, WhatDoesNotApplyFallsBackToTheTable) {

@@ -3,6 +3,8 @@
 //   tern-info                version, configuration, launchers, paths
 //   tern-info --tunables     the tunables: name, value here, default, range, meaning
 //   tern-info --counters     the counters that every rank keeps: name, class, unit, meaning
+//   tern-info --collectives SHAPE   which algorithm each collective uses, and why, in a communicator of that shape:
+//                            4x24 (4 nodes of 24 ranks) or 24 (ranks on one node)
 //   tern-info --json         everything, for programs
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,6 +16,7 @@
 #include "base/config_file.h"
 #include "base/counters.h"
 #include "base/tunables.h"
+#include "coll/describe.h"
 #include "probe.h"
 
 extern char** environ;
@@ -179,6 +182,30 @@ void print_json(const tern::Tunables& tunables, const tern::info::Findings& foun
   fmt::print("  ]\n}}\n");
 }
 
+// 0, or the exit code.
+int print_collectives(const tern::Tunables& tunables, std::string_view text) {
+  tern::CommunicatorShape shape;
+  if (!tern::parse_shape(text, shape)) {
+    fmt::print(
+        stderr,
+        "tern-info: --collectives takes the shape of a communicator, NODESxRANKS (4x24) or RANKS (24), not '{}'\n",
+        text);
+    return 2;
+  }
+  tern::Selection selection;
+  if (tern::Error error = selection.parse(tunables.coll)) {
+    fmt::print(stderr, "tern-info: {}\n", error.text());
+    return 1;
+  }
+  fmt::print(
+      "{} node{} of {} rank{}; blocking calls, commutative operators. Bytes of the whole vector (bcast, "
+      "reductions, scans) or of one process's block\n",
+      shape.nodes, shape.nodes == 1 ? "" : "s", shape.ranks_per_node, shape.ranks_per_node == 1 ? "" : "s");
+  if (!tunables.coll.empty()) fmt::print("TERN_COLL={}\n", tunables.coll);
+  fmt::print("{}", tern::describe_choice(selection, shape));
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -186,10 +213,12 @@ int main(int argc, char** argv) {
   constexpr std::string_view kWishes[] = {"",       "--tunables", "--markdown", "--counters", "--counters-markdown",
                                           "--json", "--version"};
   const bool known = std::find(std::begin(kWishes), std::end(kWishes), wish) != std::end(kWishes);
-  if (argc > 2 || !known) {
+  const bool collectives = argc == 3 && wish == "--collectives";
+  if (!collectives && (argc > 2 || !known)) {
     const bool help = wish == "--help" || wish == "-h";
     fmt::print(help ? stdout : stderr,
-               "usage: tern-info [--tunables | --counters | --markdown | --counters-markdown | --json | --version]\n");
+               "usage: tern-info [--tunables | --counters | --collectives SHAPE | --markdown | --counters-markdown | "
+               "--json | --version]\n");
     return help ? 0 : 2;
   }
   if (wish == "--markdown" || wish == "--counters" || wish == "--counters-markdown") {
@@ -200,7 +229,10 @@ int main(int argc, char** argv) {
   // A mistake in the environment is worth knowing, and no reason to show nothing.
   tern::Configuration configuration;
   tern::Error mistake = tern::read_tunables(environ, tern::info::prefix(), tunables, configuration);
-  if (wish == "--version") {
+  int code = 0;
+  if (collectives) {
+    code = print_collectives(tunables, argv[2]);
+  } else if (wish == "--version") {
     fmt::print("Tern {}\n", TERN_VERSION);
   } else if (wish == "--tunables") {
     print_tunables(tunables);
@@ -211,7 +243,7 @@ int main(int argc, char** argv) {
   }
   fflush(stdout);
   for (const std::string& warning : configuration.warnings) fmt::print(stderr, "tern-info: {}\n", warning);
-  if (!mistake) return 0;
+  if (!mistake) return code;
   fmt::print(stderr, "tern-info: {}\n", mistake.text());
   return 1;
 }
