@@ -36,7 +36,11 @@ bool Keeper::start(char** argv) {
 }
 
 Keeper::~Keeper() {
-  if (socket_ < 0) return;
+  if (socket_ < 0) {
+    // It was killed before: nobody else ends what it has started.
+    if (pid_ > 0) end_descendants(kEndTimeout_ms, [](pid_t, int) {});
+    return;
+  }
   close(socket_);
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
