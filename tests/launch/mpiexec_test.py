@@ -390,11 +390,11 @@ class Allocations(unittest.TestCase):
     def test_slurm_with_several_hosts(self):
         slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "far[1-2]", "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_NTASKS": "4"}
         done = self.run_in("-n", 3, "prog", **slurm)
-        self.assertEqual(done.stdout, "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 3 prog\n", done.stderr)
+        self.assertEqual(done.stdout, "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 3 /usr/bin/env prog\n", done.stderr)
         self.assertIn("3 ranks on the 2 hosts of Slurm's allocation, started by srun (-here:", done.stderr)
         done = self.run_in("prog", SLURM_JOB_ID="7", SLURM_JOB_NODELIST="far1", SLURM_NTASKS="1")
         self.assertIn("1 rank on the 1 host of Slurm's", done.stderr)
-        self.assertEqual(self.run_in("prog", **slurm).stdout, "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 prog\n")
+        self.assertEqual(self.run_in("prog", **slurm).stdout, "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 /usr/bin/env prog\n")
         done = self.run_in("-here", "-n", 2, "/bin/echo", "near", **slurm)
         self.assertEqual((done.stdout, done.stderr), ("near\nnear\n", ""))
 
@@ -404,12 +404,12 @@ class Allocations(unittest.TestCase):
                      '*) echo flux "$@";; esac')
         flux = {"FLUX_URI": "local:///run/flux/local"}
         done = self.run_in("prog", **flux)
-        self.assertEqual(done.stdout, "flux run -o exit-on-error --input=0 -n 6 prog\n", done.stderr)
+        self.assertEqual(done.stdout, "flux run -o exit-on-error --input=0 -n 6 /usr/bin/env prog\n", done.stderr)
         self.assertIn("6 ranks on the 2 hosts of Flux's allocation, started by flux (-here:", done.stderr)
         done = self.run_in("-n", 2, "-ppn", 1, "prog", **flux)
-        self.assertEqual(done.stdout, "flux run -o exit-on-error --input=0 --nodes=2 --tasks-per-node=1 prog\n", done.stderr)
+        self.assertEqual(done.stdout, "flux run -o exit-on-error --input=0 --nodes=2 --tasks-per-node=1 /usr/bin/env prog\n", done.stderr)
         done = self.run_in("-host", "far2", "-n", 2, "prog", **flux)
-        self.assertEqual(done.stdout, "flux run -o exit-on-error --input=0 --nodes=1 --tasks-per-node=2 --requires=hosts:far2 prog\n",
+        self.assertEqual(done.stdout, "flux run -o exit-on-error --input=0 --nodes=1 --tasks-per-node=2 --requires=hosts:far2 /usr/bin/env prog\n",
                          done.stderr)
         self.assertEqual(self.run_in("-here", "-n", 1, "/bin/echo", "near", **flux).stdout, "near\n")
         os.remove(os.path.join(self.folder, "flux"))
@@ -424,10 +424,10 @@ class Allocations(unittest.TestCase):
 
     def test_pbs_and_sge(self):
         done = self.run_in("prog", PBS_NODEFILE=self.file("far1\nfar1\nfar2\n"))
-        self.assertEqual(done.stdout, "mpiexec.hydra -hosts far1:2,far2:1 -n 3 prog\n", done.stderr)
+        self.assertEqual(done.stdout, "mpiexec.hydra -hosts far1:2,far2:1 -n 3 /usr/bin/env prog\n", done.stderr)
         self.assertIn("PBS's allocation", done.stderr)
         done = self.run_in("prog", PE_HOSTFILE=self.file("far1 4 q x\nfar2 2 q x\n"), NSLOTS="6")
-        self.assertEqual(done.stdout, "mpiexec.hydra -hosts far1:4,far2:2 -n 6 prog\n", done.stderr)
+        self.assertEqual(done.stdout, "mpiexec.hydra -hosts far1:4,far2:2 -n 6 /usr/bin/env prog\n", done.stderr)
 
     def test_hosts_of_the_user_come_first(self):
         done = self.run_in("-host", "localhost", "/bin/echo", "near", PBS_NODEFILE=self.file("far1\nfar2\n"))

@@ -59,12 +59,13 @@ TEST(Engines, Flux) {
   plan.apps = {app(4, {"prog", "x"})};
   plan.hosts = {{"a", 2}, {"b", 2}};
   plan.batch_system = "Flux";
-  EXPECT_EQ(to_flux(plan), "flux run -o exit-on-error --input=0 -n 4 prog x");
+  EXPECT_EQ(to_flux(plan), "flux run -o exit-on-error --input=0 -n 4 /usr/bin/env prog x");
   plan.ranks_per_host = 2;
   plan.label = true;
   plan.apps[0].directory = "/tmp";
-  EXPECT_EQ(to_flux(plan),
-            "flux run -o exit-on-error --input=0 --label-io --nodes=2 --tasks-per-node=2 --cwd=/tmp prog x");
+  EXPECT_EQ(
+      to_flux(plan),
+      "flux run -o exit-on-error --input=0 --label-io --nodes=2 --tasks-per-node=2 --cwd=/tmp /usr/bin/env prog x");
   plan.ranks_per_host = 0;
   plan.batch_system = {};
   plan.host_file = "hosts";
@@ -73,7 +74,7 @@ TEST(Engines, Flux) {
   plan.placement.bind_text = "core";
   EXPECT_EQ(to_flux(plan),
             "flux run -o exit-on-error --input=/dev/null -o cpu-affinity=per-task --nodes=2 --tasks-per-node=2 "
-            "--requires=hosts:a,b --cwd=/tmp prog x");
+            "--requires=hosts:a,b --cwd=/tmp /usr/bin/env prog x");
   plan.hosts = {{"a", 3}, {"b", 1}};
   EXPECT_EQ(translate(plan, {"flux", Dialect::flux}, "here", {}, false).ignored,
             std::vector<std::string>{"other numbers of ranks on some hosts than on others"});
@@ -82,7 +83,7 @@ TEST(Engines, Flux) {
   plan.placement.bind_text = "socket";
   EXPECT_EQ(to_flux(plan),
             "flux run -o exit-on-error --input=/dev/null --nodes=1 --tasks-per-node=4 --requires=hosts:a /bin/sh -c "
-            "if [ \"$FLUX_TASK_RANK\" -lt 1 ]; then exec ./a; else exec ./b; fi");
+            "if [ \"$FLUX_TASK_RANK\" -lt 1 ]; then exec /usr/bin/env ./a; else exec /usr/bin/env ./b; fi");
   EXPECT_EQ(translate(plan, {"flux", Dialect::flux}, "here", {}, false).ignored,
             std::vector<std::string>{"-bind-to socket"});
   EXPECT_EQ(with_our_label(Dialect::flux, "12: x"), "[12] x");
