@@ -40,7 +40,8 @@ class Shape:
         self.nodes, self.per_node = parse_shape(self.text)
         self.ranks = self.nodes * self.per_node
         env = dict(os.environ, TERN_CONFIG="", TERN_COLL="")
-        listed = subprocess.run([options.build / "bin/tern-info", "--collectives", self.text], capture_output=True, text=True, env=env, check=True)
+        listed = subprocess.run([options.build / "bin/tern-info", "--collectives", self.text], capture_output=True, text=True, env=env,
+                                check=True)
         self.table = table(listed.stdout)
 
     def suffix(self):
@@ -55,7 +56,8 @@ class Shape:
                                     f"ranks={self.ranks}", f"ranks_per_node={self.per_node}", "node_path=1", f"coll={forced}")
         else:
             hosts = ["-host", ",".join(f"{name}:{self.per_node}" for name in self.options.hosts.split(","))] if self.options.hosts else []
-            command = [self.options.build / "bin/mpiexec", *hosts, "-n", str(self.ranks), self.options.build / "bench-programs/bench_levels", *arguments]
+            command = [self.options.build / "bin/mpiexec", *hosts, "-n", str(self.ranks),
+                       self.options.build / "bench-programs/bench_levels", *arguments]
             series = simulation.points_of(command, dict(os.environ, TERN_CONFIG="", TERN_COLL=forced))[0]
         return next(iter(series.values()))
 
@@ -79,16 +81,14 @@ def measure(shape, operation):
 def entries_of(shape, operation, times):
     """TERN_COLL's entries where another row than the table's is faster, and where the table's is right again."""
     gain = SIMULATED_GAIN if shape.options.machine else GAIN
-    entries, forced = [], None
+    entries, row = [], None  # row: what the entries so far say; None: nothing
     for size in sorted(times[None]):
         own = shape.chosen(operation, size)
         best = min((row for row in times if row), key=lambda row: times[row][size], default=own)
-        wanted = best if best != own and times[best][size] * gain < times[None][size] else None
-        if wanted != forced:
-            entries.append(f"{NAMES.get(operation, operation)}={wanted or own}:{size}{shape.suffix()}")
-        elif forced is None and entries and shape.chosen(operation, size) not in entries[-1]:
-            entries.append(f"{NAMES.get(operation, operation)}={own}:{size}{shape.suffix()}")  # the table changes, too
-        forced = wanted
+        wanted = best if best != own and times[best][size] * gain < times[None][size] else own
+        if wanted != (row or own):
+            entries.append(f"{NAMES.get(operation, operation)}={wanted}:{size}{shape.suffix()}")
+            row = wanted
     return entries
 
 

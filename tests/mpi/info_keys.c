@@ -114,11 +114,10 @@ static void kept_by_windows(void) {
 }
 
 static void kept_by_communicators(void) {
-  const char *keys[][2] = {{"mpi_assert_no_any_tag", "true"},
-                           {"mpi_assert_no_any_source", "true"},
-                           {"mpi_assert_exact_length", "true"},
-                           {"mpi_assert_allow_overtaking", "true"},
-                           {"mpi_assert_memory_alloc_kinds", "system,mpi:alloc_mem"}};
+  const char *keys[][2] = {
+      {"mpi_assert_no_any_tag", "true"},   {"mpi_assert_no_any_source", "true"},
+      {"mpi_assert_exact_length", "true"}, {"mpi_assert_allow_overtaking", "true"},
+      {"tern_reproducible", "true"},       {"mpi_assert_memory_alloc_kinds", "system,mpi:alloc_mem"}};
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
     MPI_Info info = of_key(keys[i][0], keys[i][1]), used;
     MPI_Comm comm;

@@ -34,8 +34,8 @@ WorldOptions random_world(Rng& rng, uint64_t seed, bool faults) {
   tunables.rdma_sends = int64_t(8 + rng.below(100));
   tunables.rdma_window = int64_t(2 + rng.below(40));
   tunables.unexpected_credit_bytes = int64_t(4096 + rng.below(uint64_t{1} << (10 + rng.below(8))));
-  constexpr const char* kChannels[] = {"rc",     "rc", "rc-rdma", "dc",  "dc-rdma",  "auto",   "auto",
-                                       "rotate", "ud", "auto-ud", "xrc", "auto-xrc", "auto-rc"};
+  constexpr const char* kChannels[] = {"rc",      "rc",     "rc-rdma", "dc",      "dc-rdma", "auto",
+                                       "auto-rc", "rotate", "ud",      "auto-ud", "xrc",     "auto-xrc"};
   tunables.rdma_channels = kChannels[rng.below(std::size(kChannels))];
   tunables.rdma_dc_initiators = int64_t(1 + rng.below(4));
   tunables.rdma_ring_entries = int64_t(2 + rng.below(16));
@@ -93,7 +93,7 @@ Report run_program(uint64_t seed, bool faults) {
   for (Actor* actor : actors) {
     if (actor && report.deadlock) open += actor->describe();  // its stack is kept
   }
-  EXPECT_TRUE(report.ok()) << report.failure << "\n" << open;
+  EXPECT_TRUE(report.ok()) << report.failure << "\n" << options.tunables.rdma_channels << "\n" << open;
   if (report.ok()) check_receipts(plan, receipts);
   return report;
 }

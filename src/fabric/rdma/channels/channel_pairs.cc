@@ -67,12 +67,13 @@ uint32_t ChannelSwitches::update_share() {
 }
 
 // Whether a stream with that peer, in either direction, may use a connected queue pair: the adapter caches the state of
-// a few active ones, whichever of the two ranks has asked, and whichever rank of the node uses them. False: not now,
-// but perhaps when another one has been given up.
+// a few active ones, whichever of the two ranks has asked, and whichever rank of the node uses them. Where the user has
+// asked for connected channels there is no limit. False: not now, but perhaps when another one has been given up.
 bool ChannelSwitches::take_pair(RdmaPeer& peer) {
   if (peer.switching.retiring) return false;
   const uint32_t active = active_pairs(&peer);
-  if (active >= max_active_pairs_ || !adapter_.share.claim(active + 1)) return false;
+  if (max_active_pairs_ == ~uint32_t{0}) adapter_.share.set_claimed(active + 1);
+  else if (active >= max_active_pairs_ || !adapter_.share.claim(active + 1)) return false;
   if (!peer.connection.pair && connections_.pairs() >= max_pairs_) {
     retire_one();
     return false;
