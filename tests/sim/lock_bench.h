@@ -55,7 +55,7 @@ class LockRank {
         me(rank.index()) {
     RdmaOptions options;
     options.peers = &peers;
-    options.keep = rdma::Keep::trusted;
+    options.keep = Keep::trusted;
     Error error;
     auto made = RdmaPath::create(
         options, rank.machine.options().tunables, rank.make_hca(), *clock, sink,

@@ -66,7 +66,7 @@ struct Bench {
         engine(*clock, driving, *port) {
     RdmaOptions options;
     options.peers = &peers;
-    options.keep = rdma::Keep::trusted;
+    options.keep = Keep::trusted;
     Error error;
     auto made = RdmaPath::create(
         options, rank.machine.options().tunables, rank.make_hca(), *clock, sink,

@@ -73,7 +73,7 @@ struct RdmaBench {
     options.send_ns = network.send_ns;
     options.receive_ns = network.receive_ns;
     options.ring_poll_ns = rank.machine.options().adapter.poll_ns;
-    options.keep = rank.machine.options().keep_registrations ? rdma::Keep::trusted : rdma::Keep::nothing;
+    options.keep = rank.machine.options().keep_registrations ? Keep::trusted : Keep::nothing;
     Error error;
     path = RdmaPath::create(
         options, rank.machine.options().tunables, hca ? std::move(hca) : rank.make_hca(), *clock, sink,
