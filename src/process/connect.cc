@@ -307,7 +307,7 @@ Error Wireup::open_adapter() {
   RdmaOptions options;
   options.peers = &process_->peers();
   options.key = key_;
-  options.nodes = uint32_t(launcher.nodes());
+  options.nodes = uint32_t(process_->launcher().nodes());
   if (process_->log().wants(LogLevel::debug)) {
     options.channel_changed = [&log = process_->log()](PeerId peer, const char* channel) {
       log.debug("messages of peer " + std::to_string(peer) + " come by " + channel + " from now on");

@@ -409,8 +409,8 @@ class Allocations(unittest.TestCase):
         done = self.run_in("-n", 2, "-ppn", 1, "prog", **flux)
         self.assertEqual(done.stdout, "flux run -o exit-on-error --input=0 --nodes=2 --tasks-per-node=1 /usr/bin/env prog\n", done.stderr)
         done = self.run_in("-host", "far2", "-n", 2, "prog", **flux)
-        self.assertEqual(done.stdout, "flux run -o exit-on-error --input=0 --nodes=1 --tasks-per-node=2 --requires=hosts:far2 /usr/bin/env prog\n",
-                         done.stderr)
+        self.assertEqual(done.stdout, "flux run -o exit-on-error --input=0 --nodes=1 --tasks-per-node=2 --requires=hosts:far2 "
+                         "/usr/bin/env prog\n", done.stderr)
         self.assertEqual(self.run_in("-here", "-n", 1, "/bin/echo", "near", **flux).stdout, "near\n")
         os.remove(os.path.join(self.folder, "flux"))
         self.assertEqual(self.run_in("-n", 1, "/bin/echo", "near", **flux).stdout, "near\n")
