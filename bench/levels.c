@@ -1,12 +1,14 @@
 /* Collectives over several nodes, as the library does them and with two levels written by hand with MPI calls: inside
  * the node, between the first processes of the nodes, inside the node. By size; the slowest rank's mean over --rounds
- * calls (3), after 5 others. --only NAME chooses an operation, --way library|hand one of the two. Bytes are those of
- * one process's block. Placement in blocks, as many ranks on each node. --wire INTERFACE: also the bytes that the nodes
- * send by that interface in one call, all together (with the packets' heads, as the kernel counts them). */
+ * calls (3), after --warm others (5; more where connections are made on demand). --only NAME chooses an operation,
+ * --way library|hand one of the two. Bytes are those of one process's block. Placement in blocks, as many ranks on each
+ * node. --wire INTERFACE: also the bytes that the nodes send by that interface in one call, all together (with the
+ * packets' heads, as the kernel counts them). */
 #include "bench.h"
 
 static MPI_Comm node, leaders;
 static int rank, size, node_rank, node_size;
+static long warm;
 static char *a, *b, *c;
 
 static void barrier(int n) { (void)n, MPI_Barrier(MPI_COMM_WORLD); }
@@ -106,7 +108,7 @@ static void count_bytes(const char *series, void (*run)(int), int bytes, int rou
 static void measure(const char *name, const char *way, void (*run)(int), int bytes, int rounds) {
   double began, mine, slowest = 0;
   char series[64];
-  for (int i = 0; i < 5; i++) run(bytes);
+  for (long i = 0; i < warm; i++) run(bytes);
   MPI_Barrier(MPI_COMM_WORLD);
   began = MPI_Wtime();
   for (int i = 0; i < rounds; i++) run(bytes);
@@ -126,6 +128,7 @@ int main(int argc, char **argv) {
   MPI_Comm_size(node, &node_size);
   MPI_Comm_split(MPI_COMM_WORLD, node_rank ? MPI_UNDEFINED : 0, rank, &leaders);
   long most = argument(argc, argv, "--max", 1 << 20), rounds = argument(argc, argv, "--rounds", 3);
+  warm = argument(argc, argv, "--warm", 5);
   long blocks_most = argument(argc, argv, "--blocks-max", 4096);
   const char *only = NULL, *way = NULL;
   for (int i = 1; i + 1 < argc; i++) {
