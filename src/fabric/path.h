@@ -142,6 +142,7 @@ class Path : public Pollable {
   /// cannot.
   virtual bool reopen(Lane& lane, uint32_t incarnation) { return false; }
   /// Another path reaches the same peers: this path may give up a silent peer sooner, since nothing is lost by it.
+  /// Called before the path is used, and before it is asked for its remote memory.
   virtual void set_replaceable() {}
 
   /// Null: none. Constant; as long-lived as the path.

@@ -188,6 +188,7 @@ TEST(OfiPath, a_silent_peer_is_given_up_only_where_another_path_reaches_it) {
       world.path(0).set_replaceable();
       world.path(1).set_replaceable();
     }
+    EXPECT_EQ(world.path(0).remote_memory() == nullptr, replaceable);
     exchange(world);
     world.wire.silent = true;
     world.send(0, 1, 1, "lost");

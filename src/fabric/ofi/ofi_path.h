@@ -50,9 +50,13 @@ class OfiPath final : public CountingPath, private OfiPeers {
   bool withdraw(SendOperation& operation) override;
   void give_up(Lane& lane) override;
   bool reopen(Lane& lane, uint32_t incarnation) override;
-  void set_replaceable() override;
+  void set_replaceable() override { replaceable_ = true; }
 
-  RemoteMemory* remote_memory() override { return transfers_.remote_properties().get ? &transfers_ : nullptr; }
+  /// None where another path takes over: libfabric does not say when a peer that was given up has stopped writing into
+  /// memory that is not exposed any more.
+  RemoteMemory* remote_memory() override {
+    return transfers_.remote_properties().get && !replaceable_ ? &transfers_ : nullptr;
+  }
   TupleQueues* tuple_queues() override;
 
   int poll() override;

@@ -190,11 +190,6 @@ void OfiPath::doom(OfiPeer& peer, std::string trouble) {
 
 void OfiPath::give_up(Lane& lane) { doom(static_cast<OfiPeer&>(lane), "given up for another path"); }
 
-void OfiPath::set_replaceable() {
-  replaceable_ = true;
-  transfers_.keep_from_user_memory();
-}
-
 int OfiPath::lose_doomed() {
   // Done-functions may send to the same peer again; that fails in the next poll.
   std::vector<OfiPeer*> now;

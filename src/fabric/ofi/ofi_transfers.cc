@@ -85,7 +85,7 @@ void OfiTransfers::begin(TransferOperation& operation, bool is_put) {
 // In place, or through buffers.
 void OfiTransfers::choose_place(Transfer& transfer) {
   const TransferOperation& operation = *transfer.operation;
-  if (copies_ || !operation.local.is_contiguous()) return;
+  if (!operation.local.is_contiguous()) return;
   if (adapter_.able().needs_local) {
     if (operation.bytes <= adapter_.frame_bytes) return;  // a copy costs less than registering
     transfer.registration = adapter_.hold(operation.local.contiguous_data(), operation.bytes, !transfer.is_put);

@@ -78,8 +78,6 @@ class OfiTransfers final : public RemoteMemory {
   /// The peer is lost: what is left of its transfers ends with an error.
   void fail_all(OfiPeer& peer);
   void forget(OfiPeer& peer);
-  /// From now on the port gets no memory of the program, so that a transfer can be given up at any time.
-  void keep_from_user_memory() { copies_ = true; }
 
  private:
   void begin(TransferOperation& operation, bool is_put);
@@ -96,7 +94,6 @@ class OfiTransfers final : public RemoteMemory {
 
   OfiAdapter& adapter_;
   OfiPeers& peers_;
-  bool copies_ = false;
   Pool<Transfer> pool_;
   Pool<Flush, 16> flushes_;
   Recycler<Part> parts_;

@@ -43,6 +43,7 @@ PathScheduler::~PathScheduler() {
 
 void PathScheduler::add_path(Path& path) {
   TERN_ASSERT(paths_.size() < kMaxPaths);
+  path.set_replaceable();
   const PathProperties& its = path.properties();
   if (paths_.empty()) {
     properties_ = its;
@@ -57,9 +58,6 @@ void PathScheduler::add_path(Path& path) {
   }
   properties_.needs_cpu = properties_.needs_cpu || its.needs_cpu;
   paths_.push_back(&path);
-  if (paths_.size() > 1) {
-    for (Path* each : paths_) each->set_replaceable();
-  }
 }
 
 bool PathScheduler::reaches(PeerId peer) const {
