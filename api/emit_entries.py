@@ -163,11 +163,13 @@ def _described(function, comm):
         fields["count"] = f"uint64_t({count})"
         given.append("record::kCount" if has_count == "true" else f"({has_count} ? record::kCount : record::kNone)")
     lines = []
-    if fields or comm:
+    of = next((p.name for p in function.parameters if p.kind in ("win", "file")), "")  # has a communicator of its own
+    on = f"{comm}_" if comm else f"&comm_of(*{of}_)" if of else "nullptr"
+    if fields or comm or of:
         text = ", ".join(f".{name} = {fields[name]}" for name in ("count", "peer", "source", "tag") if name in fields)
         bits = f", .given = uint16_t({' | '.join(given)})" if given else ""
         lines.append(f"  if (call.timed()) [[unlikely]]\n    call.record_arguments({{{text}{bits}}}, "
-                     f"{comm + '_' if comm else 'nullptr'}, {datatype});")
+                     f"{on}, {datatype});")
     for p in function.parameters:
         if p.kind in ("inout_request", "inout_request?"):
             lines.append(f"  if (call.timed()) [[unlikely]]\n    call.record_request(*{p.name});")

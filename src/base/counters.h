@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/events.h"
+
 namespace tern {
 
 /// What a number means (MPI 5.0, 15.3.7.1).
@@ -277,6 +279,17 @@ struct Counters {
 
   /// How many users want the timer `wait`. It costs two clock reads per wait, so it runs only on demand.
   uint32_t timing = 0;
+
+  // Who wants to know of single events, as bits of `watched`.
+  static constexpr uint32_t kTraced = 1;    ///< a Recorder (mpiexec --trace)
+  static constexpr uint32_t kListened = 2;  ///< `tap`
+  uint32_t watched = 0;
+  /// Of this process: nothing for those who read the table from outside.
+  EventTap* tap = nullptr;
+  /// Only while `watched` is not 0.
+  void tell(Event event, const EventData& data) const {
+    if (watched & kListened) tap->on_event(event, data);
+  }
 
   void raise_unexpected(size_t queued, size_t bytes) {
     unexpected_queue = queued;

@@ -15,11 +15,14 @@
 
 namespace tern::record {
 
-inline constexpr char kMagic[8] = {'T', 'E', 'R', 'N', 'R', 'E', 'C', '2'};
+inline constexpr char kMagic[8] = {'T', 'E', 'R', 'N', 'R', 'E', 'C', '3'};
 inline constexpr size_t kPageBytes = 4096;     ///< what mmap offsets are multiples of on x86-64
 inline constexpr size_t kMaxFunctions = 1024;  ///< more than MPI 5.0 has; later ones would not be recorded
 inline constexpr size_t kMaxAlgorithms = 64;   ///< later ones are recorded without a name
 inline constexpr size_t kMaxThreads = 64;      ///< later threads are recorded as the last one
+inline constexpr size_t kMaxPlaces = 4096;     ///< calls from later ones are recorded without a place
+inline constexpr size_t kMaxFiles = 64;        ///< of code; later ones are recorded as none
+inline constexpr size_t kMaxPaths = 8;         ///< that carry messages; later ones are recorded as none
 
 /// All calls of one MPI function. Nested calls (from callbacks) are counted; their time belongs to the outer call.
 struct Totals {
@@ -39,7 +42,8 @@ enum class EventKind : uint8_t {
   call,      ///< `what`: the function's place in Header::totals; `given`: which of the other fields say something
   sleep,     ///< a waiting thread was asleep in the kernel
   progress,  ///< the event thread was working
-  send,      ///< a message began to leave: peer, tag, context, bytes; `what`: record::Protocol
+  send,      ///< a message began to leave: peer, tag, context, bytes; `what`: Protocol; `request`: place in
+             ///< Header::paths plus 1
   receive,   ///< matched at time_ns, complete `duration_ns` later; other fields as `send`, `what`: 1 if unexpected
   control,   ///< a protocol's message arrived: peer; `what`: its wire::Kind
 };
@@ -67,13 +71,23 @@ struct Event {
   uint8_t thread;
   uint16_t what;
   // Of calls only.
-  uint16_t given = 0;
-  uint16_t algorithm = 0;  ///< place in Header::algorithms plus 1; 0: none
-  uint64_t count = 0;
+  uint16_t given : 9 = 0;
+  uint16_t algorithm : 7 = 0;    ///< place in Header::algorithms plus 1; 0: none
+  uint64_t count : 32 = 0;       ///< kManyElements: so many, or more
+  uint64_t place : 16 = 0;       ///< in Header::places plus 1; 0: unknown
+  uint64_t wait_share : 16 = 0;  ///< of the duration in which the call only polled, or slept; kWholeShare: all of it
   uint32_t request = 0;
   int32_t source = 0;
 };
 static_assert(sizeof(Event) == 64);
+inline constexpr uint64_t kManyElements = 0xffffffff;  ///< the largest of its field
+inline constexpr uint64_t kWholeShare = 0xffff;        ///< the largest of its field
+
+/// Where in the program a call of MPI stands: in the file `file` of Header::files, as the file has it in memory.
+struct Place {
+  uint64_t offset;  ///< of the return address
+  uint32_t file;
+};
 
 struct Header {
   char magic[8];
@@ -94,6 +108,12 @@ struct Header {
   ClockSample samples[2];  ///< at the start and at the end; at_ns 0: not made
   Counters counters;
   char algorithms[kMaxAlgorithms][32];  ///< of collectives; an empty one ends the list
+  char paths[kMaxPaths][16];            ///< names; an empty one ends the list
+  uint64_t eager_limits[kMaxPaths];     ///< of those paths, in bytes
+  uint64_t resident_peak_bytes;         ///< of the process, when it ended MPI; 0: unknown
+  uint32_t places_used, files_used;
+  char files[kMaxFiles][256];  ///< of the program and its libraries
+  Place places[kMaxPlaces];
   Totals totals[kMaxFunctions];
 };
 

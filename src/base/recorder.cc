@@ -1,7 +1,10 @@
 #include "base/recorder.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +21,32 @@ namespace {
 // Reserving, mapping and unmapping a window costs some system calls, about 20 us; a window holds 48 Ki events, so at
 // 50 ns or more per event it lasts at least 2.4 ms.
 constexpr uint64_t kWindowBytes = 3 << 20;
+/// The widths of the fields in an event.
+constexpr uint16_t kAllGiven = (1 << 9) - 1, kAnyAlgorithm = (1 << 7) - 1;
+static_assert(record::kMaxAlgorithms < kAnyAlgorithm && record::kTarget <= kAllGiven);
+
+/// As Event::wait_share. Threads that wait at a time may wait for longer than one of them is in its call.
+uint64_t share_of(uint64_t waited_ns, uint64_t took_ns) {
+  if (waited_ns == 0) return 0;
+  return waited_ns >= took_ns ? record::kWholeShare
+                              : uint64_t(double(waited_ns) / double(took_ns) * record::kWholeShare);
+}
+
+bool find_loaded_code(uintptr_t address, std::string& path, uint64_t& offset) {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(address), &info) == 0 || !info.dli_fbase || !info.dli_fname) return false;
+  // The program's own name is what it was called by, perhaps in another folder.
+  const auto program = reinterpret_cast<uintptr_t>(getauxval(AT_PHDR));
+  const auto base = reinterpret_cast<uintptr_t>(info.dli_fbase);
+  const bool own = program >= base && program - base < record::kPageBytes;
+  char* whole = realpath(own ? "/proc/self/exe" : info.dli_fname, nullptr);
+  if (!whole) return false;
+  path = whole;
+  std::free(whole);
+  offset = address - base;
+  return true;
+}
+
 static_assert(kWindowBytes % sizeof(record::Event) == 0 && kWindowBytes % record::kPageBytes == 0);
 
 }  // namespace
@@ -67,6 +96,7 @@ std::unique_ptr<Recorder> Recorder::create(const std::string& folder, uint64_t e
   header.counters.timing = 1;  // the time in which calls wait is part of every record
   std::memcpy(header.magic, record::kMagic, sizeof header.magic);
   recorder->most_event_bytes_ = event_bytes / kWindowBytes * kWindowBytes;
+  if (recorder->tracing()) header.counters.watched |= Counters::kTraced;
   return recorder;
 }
 
@@ -110,17 +140,41 @@ uint8_t Recorder::thread() {
     if (threads_[i].self == self) return last_thread_ = uint8_t(i);
   }
   if (known == record::kMaxThreads) return last_thread_ = uint8_t(known - 1);
-  threads_[known] = Thread{self, 0, 0, {}};
+  threads_[known] = Thread{self, 0, 0, {}, 0};
   header_->threads = known + 1;
   return last_thread_ = uint8_t(known);
 }
 
-void Recorder::enter(uint16_t function, uint64_t began_ns) {
+uint16_t Recorder::place_of(uintptr_t address) {
+  if (address == 0) return 0;
+  const auto known = places_.find(address);
+  return known != places_.end() ? known->second : places_[address] = add_place(address);
+}
+
+// Of the same call in the program each copy of a simulated program has one of its own: they are one place of the file.
+uint16_t Recorder::add_place(uintptr_t address) {
+  std::string path;
+  uint64_t offset = 0;
+  if (!(find_code_ ? find_code_(address, path, offset) : find_loaded_code(address, path, offset))) return 0;
+  uint32_t file = 0;
+  while (file < header_->files_used && path != header_->files[file]) ++file;
+  if (file == record::kMaxFiles || path.size() >= sizeof header_->files[0]) return 0;
+  if (header_->places_used == record::kMaxPlaces) return 0;
+  if (file == header_->files_used) {
+    std::memcpy(header_->files[file], path.data(), path.size());
+    ++header_->files_used;
+  }
+  header_->places[header_->places_used] = {offset, file};
+  return uint16_t(++header_->places_used);
+}
+
+void Recorder::enter(uint16_t function, uint64_t began_ns, uintptr_t from) {
   const uint8_t index = thread();
   Thread& mine = threads_[index];
   if (mine.depth++ != 0) return;
   mine.wait_before_ns = header_->counters.wait;
   mine.arguments = {};
+  mine.place = tracing() ? place_of(from) : 0;
   if (header_->first_ns == 0) header_->first_ns = began_ns;
   if (index != 0) return;
   header_->current = uint32_t(function) + 1;
@@ -133,10 +187,12 @@ void Recorder::leave(uint16_t function, uint64_t began_ns) {
   Thread& mine = threads_[index];
   record::Totals& totals = header_->totals[function];
   ++totals.calls;
+  uint64_t waited = 0;
   if (--mine.depth == 0) {
+    waited = header_->counters.wait - mine.wait_before_ns;
     totals.time_ns += took;
     totals.longest_ns = std::max(totals.longest_ns, took);
-    totals.wait_ns += header_->counters.wait - mine.wait_before_ns;
+    totals.wait_ns += waited;
     header_->last_ns = now;
     if (index == 0) header_->current = 0;
   }
@@ -153,9 +209,11 @@ void Recorder::leave(uint16_t function, uint64_t began_ns) {
             .kind = record::EventKind::call,
             .thread = index,
             .what = function,
-            .given = a.given,
-            .algorithm = a.algorithm,
-            .count = a.count,
+            .given = uint16_t(a.given & kAllGiven),
+            .algorithm = uint16_t(a.algorithm & kAnyAlgorithm),
+            .count = std::min(a.count, record::kManyElements),
+            .place = mine.depth == 0 ? mine.place : uint64_t{0},
+            .wait_share = share_of(waited, took),
             .request = a.request,
             .source = a.source};
   ++header_->events;
@@ -192,6 +250,39 @@ void Recorder::describe_algorithm(const char* name) {
 void Recorder::add_event_thread_work(uint64_t began_ns) {
   header_->event_thread = uint32_t(thread()) + 1;
   add(record::EventKind::progress, began_ns, now_ns() - began_ns);
+}
+
+void Recorder::add_send(uint64_t began_ns, uint16_t protocol, const char* path, uint64_t eager_limit, uint32_t peer,
+                        int32_t tag, uint64_t context, uint64_t bytes) {
+  if (!tracing()) return;
+  record::Event* event = slot();
+  if (!event) return;
+  uint32_t place = 0;
+  for (; place < record::kMaxPaths; ++place) {
+    auto& known = header_->paths[place];
+    if (known[0] == '\0') {
+      std::snprintf(known, sizeof known, "%s", path);
+      header_->eager_limits[place] = eager_limit;
+    }
+    if (std::strncmp(known, path, sizeof known - 1) == 0) break;
+  }
+  *event = {.time_ns = began_ns ? began_ns : now_ns(),
+            .duration_ns = 0,
+            .context = context,
+            .bytes = bytes,
+            .peer = peer,
+            .tag = tag,
+            .kind = record::EventKind::send,
+            .thread = thread(),
+            .what = protocol,
+            .request = place < record::kMaxPaths ? place + 1 : 0};
+  ++header_->events;
+}
+
+void Recorder::finish() {
+  if (find_code_) return;  // many ranks share the process
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) == 0) header_->resident_peak_bytes = uint64_t(usage.ru_maxrss) << 10;
 }
 
 void Recorder::add(record::EventKind kind, uint64_t time_ns, uint64_t duration_ns, uint16_t what, uint32_t peer,

@@ -11,9 +11,12 @@
 #include <pthread.h>
 
 #include <ctime>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/record.h"
@@ -55,8 +58,15 @@ class Recorder {
   /// Two processes with the same text have the same clock.
   static std::string clock_domain();
 
-  /// A call has taken the lock (it began at an earlier time), and is about to return.
-  void enter(uint16_t function, uint64_t began_ns);
+  /// Finds the file that has the code at an address, and where in it: as the file has it in memory, from its first
+  /// byte. False: none has.
+  using FindCode = std::function<bool(uintptr_t address, std::string& file, uint64_t& offset)>;
+  /// Instead of asking the dynamic linker (programs that something else has loaded).
+  void set_find_code(FindCode find) { find_code_ = std::move(find); }
+
+  /// A call has taken the lock (it began at an earlier time), and is about to return. `from`: the return address in the
+  /// program; 0: unknown.
+  void enter(uint16_t function, uint64_t began_ns, uintptr_t from = 0);
   void leave(uint16_t function, uint64_t began_ns);
 
   /// What the call that this thread is in was given; its event will have that. Of a call inside of a call: nothing.
@@ -67,6 +77,11 @@ class Recorder {
 
   /// The event thread was working since that time.
   void add_event_thread_work(uint64_t began_ns);
+  /// A message began to leave; `began_ns` 0: now. `path`: a name, with the longest message that it sends eagerly.
+  void add_send(uint64_t began_ns, uint16_t protocol, const char* path, uint64_t eager_limit, uint32_t peer,
+                int32_t tag, uint64_t context, uint64_t bytes);
+  /// What is known of the process only at its end. While it still runs MPI.
+  void finish();
   /// Records one event; does nothing when there is no room. Fields that a kind does not use are 0.
   void add(record::EventKind kind, uint64_t time_ns, uint64_t duration_ns = 0, uint16_t what = 0, uint32_t peer = 0,
            int32_t tag = 0, uint64_t context = 0, uint64_t bytes = 0);
@@ -81,7 +96,10 @@ class Recorder {
     uint32_t depth;           ///< nesting of calls that the thread is in
     uint64_t wait_before_ns;  ///< the rank's waiting time when the outermost call began
     CallArguments arguments;  ///< of the outermost call
+    uint16_t place;           ///< of the outermost call: in Header::places plus 1; 0: unknown
   };
+  uint16_t place_of(uintptr_t address);
+  uint16_t add_place(uintptr_t address);
   uint8_t thread();
   /// Of the outermost call of this thread; null: it is in an inner one, or there are no events.
   CallArguments* outermost();
@@ -92,6 +110,8 @@ class Recorder {
   void* window_ = nullptr;
   record::Event *next_ = nullptr, *end_ = nullptr;
   Thread threads_[record::kMaxThreads];
+  FindCode find_code_;
+  std::unordered_map<uintptr_t, uint16_t> places_;  ///< by address: in Header::places plus 1; 0: none
   uint8_t last_thread_ = 0;
 };
 

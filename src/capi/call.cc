@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "capi/call_site.h"
 #include "capi/checks.h"
+#include "capi/tool_events.h"
 #include "fmt/format.h"
 #include "names.gen.h"
 
@@ -79,13 +80,15 @@ std::string handle_text(const Table& table, Handle handle, Handle null, const ch
 
 }  // namespace
 
-void Call::begin_observed() {
+void Call::begin_observed(uintptr_t from) {
+  if (world_.tools.events) state_ |= kListened;
   if (world_.observer) {
     world_.observer->call_begins(function_);
     state_ |= kTold;
   }
   if (!world_.recorder) return;
   began_ns_ = Recorder::now_ns();
+  from_ = from;
   state_ |= kTimed;
 }
 
@@ -105,9 +108,16 @@ void Call::enter_observed(bool any_time) {
   world_.checks->enter(name_, any_time);
 }
 
+// Calls of Fortran programs come through the bindings, whose caller is meant.
 void Call::begin_record() {
   state_ |= kRecorded;
-  world_.recorder->enter(function_, began_ns_);
+  uintptr_t from = from_;
+  if (!world_.simulated() && world_.recorder->tracing() && call_sites().in_library(from)) {
+    const CallStack stack = walk_stack();
+    const size_t site = call_sites().first_outside(stack);
+    from = site != 0 && site < stack.depth ? stack.frames[site] : 0;
+  }
+  world_.recorder->enter(function_, began_ns_, from);
 }
 
 void Call::record_arguments(CallArguments arguments, const Communicator* comm, const Datatype* type) {
@@ -136,6 +146,7 @@ void Call::leave() {
   if ((state_ & kChecked) && world_.checks) world_.checks->leave();
   if (state_ & kEntered) world_.lock->leave();
   if (state_ & kLocked) world_.lock->release();
+  if (state_ & kListened) deliver_events(world_);
   if (state_ & kTold) world_.observer->call_ends(function_);
 }
 

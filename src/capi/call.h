@@ -30,12 +30,18 @@ std::string report_name(const Communicator& comm);
 /// Keeps which function made it, and where it was called.
 [[gnu::cold]] void note_origin(Communicator& comm, const char* function);
 
+/// The communicator that it was made on, as traces name it.
+[[gnu::cold]] const Communicator& comm_of(const Window& win);
+[[gnu::cold]] const Communicator& comm_of(const File& file);
+
 class Call {
  public:
   /// `function`: the name's number among the generated function_names().
-  Call(const char* name, uint16_t function) : world_(current()), name_(name), function_(function) {
+  // Inlined, so that the return address is that of the entry point: the place in the program.
+  [[gnu::always_inline]] Call(const char* name, uint16_t function)
+      : world_(current()), name_(name), function_(function) {
     if (world_.observed) [[unlikely]]
-      begin_observed();
+      begin_observed(reinterpret_cast<uintptr_t>(__builtin_return_address(0)));
   }
   // Most calls have nothing to undo; that is all they pay for.
   [[gnu::always_inline]] ~Call() {
@@ -370,7 +376,7 @@ class Call {
   [[gnu::cold]] bool bad_tag(int tag, const char* argument, bool any);
   [[gnu::cold]] bool odd_buffer(const void* buffer, Count count, const Datatype& type, const char* argument);
 
-  [[gnu::cold]] void begin_observed();
+  [[gnu::cold]] void begin_observed(uintptr_t from);
   [[gnu::cold]] void made_observed(const Request& request, MPI_Request handle);
   [[gnu::cold]] void made_handle(const void* table, uintptr_t handle) const;
   [[gnu::cold]] void begin_record();
@@ -403,6 +409,7 @@ class Call {
     kAboutWindow = 64,  ///< window_ is set
     kChecked = 128,     ///< World::checks knows that it has got in
     kTold = 256,        ///< World::observer knows that it has begun
+    kListened = 512,    ///< events were listened to when it began: some may await its end
   };
 
   World& world_;
@@ -414,6 +421,7 @@ class Call {
   File* file_;      ///< whose error handler is called; null: the default one of files
   Window* window_;  ///< whose error handler is called
   uint64_t began_ns_;
+  uintptr_t from_;    ///< with kTimed: the return address of the entry point
   Trouble* trouble_;  ///< owned
 };
 

@@ -10,6 +10,8 @@
 
 namespace tern::capi {
 
+const Communicator& comm_of(const File& file) { return file.file->comm(); }
+
 Error whence_of(int whence, io::Whence& from) {
   switch (whence) {
     case MPI_SEEK_SET: from = io::Whence::set; return {};

@@ -23,6 +23,7 @@ std::atomic<HangWatch*> watch{nullptr};
 std::atomic<int> mpiexec{-1};
 const char* const* last_call = nullptr;
 int own_rank = 0;
+RankPage* page = nullptr;
 
 // A rank that is not in MPI says so at once: it may not come back.
 void on_user_question(int, siginfo_t*, void* context) {
@@ -54,13 +55,30 @@ void send_place(int to, bool inside, const char* place) {
   static_cast<void>(!send(to, line, text.size() + 1, MSG_NOSIGNAL));
 }
 
+// For mpiexec --top, which looks up the place itself.
+void add_sample(const CallStack& stack) {
+  const size_t site = call_sites().first_outside(stack);
+  if (site != 0) {
+    if (*last_call) std::strncpy(page->call, *last_call, sizeof page->call - 1);
+    page->place = site < stack.depth ? stack.frames[site] : 0;
+    page->samples_inside.fetch_add(1, std::memory_order_relaxed);
+  }
+  page->samples.fetch_add(1, std::memory_order_release);
+}
+
 // Says at once whether the rank is in MPI, then where it is, which may take longer. If it waits in MPI, more follows
 // from there.
 void on_question(int, siginfo_t*, void* context) {
   const int before = errno;
   HangWatch* asked = watch.load();
   const int to = mpiexec.load();
-  if (!asked || to < 0) return;
+  if (!asked) return;
+  if (page && page->asked.exchange(0) != 0) {
+    add_sample(walk_stack(interrupted_address(context)));
+    errno = before;
+    return;
+  }
+  if (to < 0) return;
   const CallStack stack = walk_stack(interrupted_address(context));
   const bool inside = call_sites().first_outside(stack) != 0;
   send_place(to, inside, nullptr);
@@ -126,9 +144,12 @@ void begin_to_answer(World& world) {
   if (wish && *wish && is_default(SIGUSR1)) handle(SIGUSR1, on_user_question);
   const int to = process.launcher().report_descriptor();
   static int signal = 0;  // the same when sessions start the library anew
-  if (to < 0 || (signal == 0 && (signal = choose_signal()) == 0)) return;
+  page = world.page;
+  if ((to < 0 && !page) || (signal == 0 && (signal = choose_signal()) == 0)) return;
   mpiexec.store(to);
   handle(signal, on_question);
+  if (page) page->signal = signal;
+  if (to < 0) return;
   const std::string hello = hello_line(signal, activity_of(*world.counters));
   static_cast<void>(!send(to, hello.data(), hello.size(), MSG_NOSIGNAL));
 }

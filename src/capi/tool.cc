@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <vector>
 
+#include "coll/select.h"
 #include "fmt/format.h"
 #include "impl.gen.h"
 
@@ -11,13 +14,26 @@ namespace tern::capi {
 
 namespace {
 
-constexpr ToolEnum kEnums[] = {
-    {"switch", 2, {{0, "off"}, {1, "on"}}},
-    {"switch or automatic", 3, {{-1, "automatic"}, {0, "off"}, {1, "on"}}},
-};
+constexpr ToolEnum::Item kSwitch[] = {{0, "off"}, {1, "on"}};
+constexpr ToolEnum::Item kSwitchOrAutomatic[] = {{-1, "automatic"}, {0, "off"}, {1, "on"}};
+
+// The last: algorithms of collectives, as events name them.
+std::span<const ToolEnum> enums() {
+  static const std::vector<ToolEnum::Item> names = [] {
+    std::vector<ToolEnum::Item> all{{-1, "none"}};
+    for (const Algorithm& each : algorithms()) all.push_back({int(all.size()) - 1, each.name});
+    return all;
+  }();
+  static const ToolEnum all[] = {
+      {"switch", kSwitch},
+      {"switch or automatic", kSwitchOrAutomatic},
+      {"algorithm", names},
+  };
+  return all;
+}
 
 const ToolEnum* find_enum(MPI_T_enum handle) {
-  for (const ToolEnum& each : kEnums) {
+  for (const ToolEnum& each : enums()) {
     if (handle == reinterpret_cast<MPI_T_enum>(const_cast<ToolEnum*>(&each))) return &each;
   }
   return nullptr;
@@ -60,6 +76,14 @@ std::vector<int> members(size_t index, bool controls) {
   return found;
 }
 
+std::vector<int> events_in(size_t index) {
+  std::vector<int> found;
+  for (size_t i = 0; i < std::size(kEventRows); ++i) {
+    if (std::string_view(kEventRows[i].group) == category(index).name) found.push_back(int(i));
+  }
+  return found;
+}
+
 std::vector<int> categories_in(size_t index) {
   std::vector<int> found;
   for (size_t i = 1; index == 0 && i < category_count(); ++i) found.push_back(int(i));
@@ -82,7 +106,11 @@ Error put(const std::vector<int>& found, int length, int* indices) {
 
 const ToolEnum* enum_of(const TunableRow& row) {
   if (!row.is_integer || row.maximum != 1 || row.minimum < -1) return nullptr;
-  return &kEnums[row.minimum == 0 ? 0 : 1];
+  return &enums()[row.minimum == 0 ? 0 : 1];
+}
+
+const ToolEnum* enum_of(Event event) {
+  return event == Event::collective_begun || event == Event::collective_done ? &enums().back() : nullptr;
 }
 
 void give_string(std::string_view text, char* to, int* length) {
@@ -109,12 +137,16 @@ Error T_init_thread(Call& call, int required, int& provided) {
 Error T_finalize(Call& call) {
   ToolState& tools = call.world().tools;
   if (tools.users == 0) return Error(MPI_T_ERR_NOT_INITIALIZED, "called more often than MPI_T_init_thread");
+  if (tools.events && tools.events->telling()) {
+    return Error(MPI_T_ERR_NOT_ACCESSIBLE, "called by a callback of an event, which the last MPI_T_finalize ends");
+  }
   if (--tools.users > 0) return {};
   for (auto& session : tools.sessions) {
     for (auto& counter : session->counters) {
       if (counter->running && counter->row->counter_class == CounterClass::timer) --call.world().counters->timing;
     }
   }
+  tools.events = nullptr;  // stops listening
   tools = {};
   return {};
 }
@@ -122,7 +154,7 @@ Error T_finalize(Call& call) {
 Error T_enum_get_info(Call& call, MPI_T_enum enumtype, int* num, char* name, int* name_len) {
   const ToolEnum* found = find_enum(enumtype);
   if (!found) return Error(MPI_T_ERR_INVALID_HANDLE, "argument 'enumtype' is no enumeration");
-  give(num, found->count);
+  give(num, int(found->items.size()));
   give_string(found->name, name, name_len);
   return {};
 }
@@ -130,13 +162,13 @@ Error T_enum_get_info(Call& call, MPI_T_enum enumtype, int* num, char* name, int
 Error T_enum_get_item(Call& call, MPI_T_enum enumtype, int index, int* value, char* name, int* name_len) {
   const ToolEnum* found = find_enum(enumtype);
   if (!found) return Error(MPI_T_ERR_INVALID_HANDLE, "argument 'enumtype' is no enumeration");
-  if (index < 0 || index >= found->count) {
+  if (index < 0 || size_t(index) >= found->items.size()) {
     return Error(MPI_T_ERR_INVALID_INDEX,
                  fmt::format("argument 'index' is {}, but the enumeration '{}' has the items 0..{}", index, found->name,
-                             found->count - 1));
+                             found->items.size() - 1));
   }
-  give(value, found->items[index].value);
-  give_string(found->items[index].name, name, name_len);
+  give(value, found->items[size_t(index)].value);
+  give_string(found->items[size_t(index)].name, name, name_len);
   return {};
 }
 
@@ -190,11 +222,14 @@ Error T_category_get_categories(Call& call, int cat_index, int len, int* indices
 
 Error T_category_get_num_events(Call& call, int cat_index, int& num_events) {
   if (Error error = check_category(cat_index)) return error;
-  num_events = 0;
+  num_events = int(events_in(size_t(cat_index)).size());
   return {};
 }
 
-Error T_category_get_events(Call& call, int cat_index, int len, int* indices) { return check_category(cat_index); }
+Error T_category_get_events(Call& call, int cat_index, int len, int* indices) {
+  if (Error error = check_category(cat_index)) return error;
+  return put(events_in(size_t(cat_index)), len, indices);
+}
 
 }  // namespace body
 }  // namespace tern::capi

@@ -1,11 +1,12 @@
 // The state of the tools interface of one rank (MPI_T; MPI 5.0, 15.3): there before MPI is initialised and after it is
 // finalised. Control variables are the tunables (base/tunables.h), performance variables the counters
-// (base/counters.h), categories their groups; there are no events. Thread rule: under the rank's lock, which every
-// MPI_T function takes.
+// (base/counters.h), events those of base/events.h, categories their groups. Thread rule: under the rank's lock, which
+// every MPI_T function takes.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/counters.h"
 #include "base/error.h"
 #include "base/tunables.h"
+#include "capi/tool_events.h"
 #include "mpi.h"
 
 namespace tern::capi {
@@ -24,11 +26,12 @@ struct ToolEnum {
     const char* name;
   };
   const char* name;
-  int count;
-  Item items[3];
+  std::span<const Item> items;
 };
 /// The values of a tunable that has just a few; null: any number of its range.
 const ToolEnum* enum_of(const TunableRow& row);
+/// Of the first element of an event; null: it is a number.
+const ToolEnum* enum_of(Event event);
 
 /// What a MPI_T_cvar_handle points to.
 struct ToolControl {
@@ -59,6 +62,7 @@ struct ToolState {
   int users = 0;  ///< MPI_T_init_thread less MPI_T_finalize
   std::vector<std::unique_ptr<ToolControl>> controls;
   std::vector<std::unique_ptr<ToolSession>> sessions;
+  std::unique_ptr<ToolEvents> events;  ///< null: nobody has asked for any
 };
 
 /// Gives a string back (15.3.3): `length` is the room on the way in, what the whole string needs on the way out (the

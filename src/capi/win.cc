@@ -15,6 +15,8 @@ Window::Window(std::unique_ptr<rma::Window> made, Ref<ErrorHandler> handler)
     : window(std::move(made)), error_handler(std::move(handler)) {}
 Window::~Window() = default;
 
+const Communicator& comm_of(const Window& win) { return win.window->comm(); }
+
 namespace {
 
 using rma::Flavor;
@@ -135,36 +137,64 @@ Error ended(Call& call, Window& win, Error error) {
   return error;
 }
 
+/// What an event of an epoch names its call by (base/events.h).
+enum class EpochCall : int32_t { fence, start, complete, post, wait, lock, unlock, flush };
+constexpr int kEveryRank = -1;  // no rank has it
+
+/// The same call as those who listen are told it, if it did what it should.
+Error told(Call& call, Window& win, EpochCall what, int target, Error error) {
+  const Counters& counters = *call.world().counters;
+  if (counters.watched != 0 && !error) [[unlikely]]
+    counters.tell(Event::window_epoch, {target, int32_t(what), int64_t(of(win).comm().context()), 0});
+  return error;
+}
+
 }  // namespace
 
 Error Win_fence(Call& call, int assertions, Window& win) {
-  return ended(call, win, of(win).access().fence(assertions));
+  return told(call, win, EpochCall::fence, kEveryRank, ended(call, win, of(win).access().fence(assertions)));
 }
 Error Win_post(Call& call, Group& group, int assertions, Window& win) {
-  return of(win).access().post(group, assertions);
+  return told(call, win, EpochCall::post, kEveryRank, of(win).access().post(group, assertions));
 }
 Error Win_start(Call& call, Group& group, int assertions, Window& win) {
-  return of(win).access().start(group, assertions);
+  return told(call, win, EpochCall::start, kEveryRank, of(win).access().start(group, assertions));
 }
-Error Win_complete(Call& call, Window& win) { return ended(call, win, of(win).access().complete()); }
-Error Win_wait(Call& call, Window& win) { return of(win).access().wait(); }
+Error Win_complete(Call& call, Window& win) {
+  return told(call, win, EpochCall::complete, kEveryRank, ended(call, win, of(win).access().complete()));
+}
+Error Win_wait(Call& call, Window& win) {
+  return told(call, win, EpochCall::wait, kEveryRank, of(win).access().wait());
+}
 Error Win_test(Call& call, Window& win, bool& flag) { return of(win).access().test(flag); }
 Error Win_lock(Call& call, int lock_type, int rank, int assertions, Window& win) {
   if (call.checked()) [[unlikely]]
     check_lock_promise(call, win);
-  return of(win).access().lock(lock_type, rank, assertions);
+  return told(call, win, EpochCall::lock, rank, of(win).access().lock(lock_type, rank, assertions));
 }
-Error Win_unlock(Call& call, int rank, Window& win) { return ended(call, win, of(win).access().unlock(rank)); }
+Error Win_unlock(Call& call, int rank, Window& win) {
+  return told(call, win, EpochCall::unlock, rank, ended(call, win, of(win).access().unlock(rank)));
+}
 Error Win_lock_all(Call& call, int assertions, Window& win) {
   if (call.checked()) [[unlikely]]
     check_lock_promise(call, win);
-  return of(win).access().lock_all(assertions);
+  return told(call, win, EpochCall::lock, kEveryRank, of(win).access().lock_all(assertions));
 }
-Error Win_unlock_all(Call& call, Window& win) { return ended(call, win, of(win).access().unlock_all()); }
-Error Win_flush(Call& call, int rank, Window& win) { return ended(call, win, of(win).access().flush(rank)); }
-Error Win_flush_all(Call& call, Window& win) { return ended(call, win, of(win).access().flush_all()); }
-Error Win_flush_local(Call& call, int rank, Window& win) { return of(win).access().flush_local(rank); }
-Error Win_flush_local_all(Call& call, Window& win) { return of(win).access().flush_local_all(); }
+Error Win_unlock_all(Call& call, Window& win) {
+  return told(call, win, EpochCall::unlock, kEveryRank, ended(call, win, of(win).access().unlock_all()));
+}
+Error Win_flush(Call& call, int rank, Window& win) {
+  return told(call, win, EpochCall::flush, rank, ended(call, win, of(win).access().flush(rank)));
+}
+Error Win_flush_all(Call& call, Window& win) {
+  return told(call, win, EpochCall::flush, kEveryRank, ended(call, win, of(win).access().flush_all()));
+}
+Error Win_flush_local(Call& call, int rank, Window& win) {
+  return told(call, win, EpochCall::flush, rank, of(win).access().flush_local(rank));
+}
+Error Win_flush_local_all(Call& call, Window& win) {
+  return told(call, win, EpochCall::flush, kEveryRank, of(win).access().flush_local_all());
+}
 Error Win_sync(Call& call, Window& win) { return of(win).access().sync(); }
 
 }  // namespace body

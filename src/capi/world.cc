@@ -3,10 +3,12 @@
 
 #include <pthread.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 #include "base/fatal.h"
@@ -116,6 +118,28 @@ void World::record_if_asked() {
   }
 }
 
+// Without it the rank is not seen by mpiexec --top, which is no reason to say anything.
+void World::show_to_top() {
+  if (recorder || page) return;  // a record has the counters
+  const int file = memfd_create(RankPage::kName, MFD_CLOEXEC);
+  if (file < 0) return;
+  void* mapped = MAP_FAILED;
+  if (ftruncate(file, sizeof(RankPage)) == 0)
+    mapped = mmap(nullptr, sizeof(RankPage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (mapped == MAP_FAILED) {
+    close(file);
+    return;
+  }
+  page = new (mapped) RankPage{};  // until the process ends, as the descriptor
+  page->bytes = sizeof(RankPage);
+  page->process = getpid();
+  page->rank = page->size = -1;
+  gethostname(page->host, sizeof page->host - 1);
+  page->counters = *counters;
+  counters = &page->counters;
+  std::memcpy(page->magic, RankPage::kMagic, sizeof page->magic);
+}
+
 // TERN_CHECK: 1 or 2, see Checks.
 void World::check_if_asked() {
   const char* wish = secure_getenv("TERN_CHECK");
@@ -141,10 +165,15 @@ Op* World::find_predefined_op(uintptr_t handle) {
 Error World::start(int required_level) {
   if (!process) {
     Error error;
+    if (!simulated()) show_to_top();
     process = connect(RankContext{lock, counters, recorder && recorder->tracing() ? recorder.get() : nullptr, settings},
                       error);
     if (!process) return error;
     process_id = getpid();
+    if (page) {
+      page->rank = process->world_rank();
+      page->size = process->world_size();
+    }
     if (recorder) {
       recorder->header().rank = process->world_rank();
       recorder->header().size = process->world_size();
@@ -199,6 +228,7 @@ Error World::leave() {
   if (!process) return {};
   groups.set_predefined(value_of(MPI_GROUP_EMPTY), nullptr);
   empty_group.reset();
+  if (recorder) recorder->finish();
   if (recorder) recorder->header().samples[1] = compare_clocks(*process, Recorder::clock_domain());
   Error error = process->finish();
   if (!error && !checks) tell_of_messages(*this);
@@ -206,7 +236,7 @@ Error World::leave() {
     end_answers();
     end_of_mpiexec();
   }
-  observed = recorder || observer;
+  observed = recorder || observer || tools.events;
   process.reset();
   checks.reset();  // the process refers to it until its end
   if (recorder && !error) recorder->header().finished = 1;

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/rank_page.h"
 #include "capi/current.h"
 #include "capi/error_table.h"
 #include "capi/handles.h"
@@ -88,6 +89,7 @@ struct World {
   /// its own.
   std::function<std::unique_ptr<Process>(const RankContext&, Error&)> connect;
   Counters own_counters;
+  RankPage* page = nullptr;            ///< of the process's own world: what mpiexec --top reads; null: none
   Counters* counters = &own_counters;  ///< the rank's: valid before initialisation and after finalisation
 
   ToolState tools;  ///< MPI_T
@@ -139,6 +141,8 @@ struct World {
   void set_initial_handler();
   /// Records as mpiexec says in the environment (--summary, --trace). Before anything is called.
   void record_if_asked();
+  /// Makes `page`, and counts there from now on. Before the Process is made.
+  void show_to_top();
   /// Makes `checks` as TERN_CHECK says. After `process`.
   void check_if_asked();
   /// The rank in MPI_COMM_WORLD, -1 without a Process.

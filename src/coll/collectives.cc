@@ -64,6 +64,26 @@ class Inside {
   RankEnvironment& environment_;
 };
 
+// While it lives, a blocking collective is going on, for those who listen.
+class Watched {
+ public:
+  Watched(Communicator& comm, Operation operation, int algorithm)
+      : counters_(comm.p2p().progress().counters()), data_{algorithm, int32_t(operation), int64_t(comm.context()), 0} {
+    tell(Event::collective_begun);
+  }
+  ~Watched() { tell(Event::collective_done); }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+ private:
+  void tell(Event event) const {
+    if (counters_.watched != 0) [[unlikely]]
+      counters_.tell(event, data_);
+  }
+  Counters& counters_;
+  const EventData data_;
+};
+
 Error collective(Communicator& communicator, Operation operation, const Operands& operands, Mode mode,
                  Request*& request) {
   CollectiveEnvironment& environment = CollectiveEnvironment::of(communicator);
@@ -74,6 +94,7 @@ Error collective(Communicator& communicator, Operation operation, const Operands
   if (mode == Mode::blocking) inside.emplace(communicator, operation, operands);
   const bool whole = !communicator.is_inter() && !is_neighbor(operation);
   const Algorithm* algorithm = nullptr;
+  int number = -1;  // of the algorithm, only if somebody watches
   if (whole) {
     Situation situation = situation_of(operation, operands, communicator.size());
     // The same bits wherever the ranks are: the order of combining follows from ranks and bytes alone.
@@ -90,19 +111,25 @@ Error collective(Communicator& communicator, Operation operation, const Operands
     }
     if (environment.levels && !anywhere) situation.nodes = environment.levels->nodes();
     algorithm = &environment.selection.choose(situation);
-    if (Recorder* tracer = communicator.p2p().progress().tracer()) [[unlikely]]
-      tracer->describe_algorithm(algorithm->name);
+    if (communicator.p2p().progress().counters().watched != 0) [[unlikely]] {
+      number = int(algorithm - algorithms().data());
+      if (Recorder* tracer = communicator.p2p().progress().tracer()) tracer->describe_algorithm(algorithm->name);
+    }
     if (algorithm->at_once) {
       ++communicator.p2p().progress().counters().coll_node;
       environment.node_team->set_operation(operation);
+      const Watched watched(communicator, operation, number);
       return algorithm->at_once(*environment.node_team, operands);
     }
   }
   int tag = mode == Mode::persistent ? environment.next_persistent_tag() : communicator.next_collective_tag();
   Schedule* schedule = environment.schedules.create(environment, communicator, mode, tag);
+  std::optional<Watched> watched;
   if (mode == Mode::blocking) {
     schedule->use(operands.op);
+    watched.emplace(communicator, operation, number);
   } else {
+    schedule->name(operation, number);
     hold_operands(*schedule, operands, operation, communicator);
   }
   Builder builder(*schedule, environment, communicator.is_inter() ? Builder::Team::remote : Builder::Team::whole);

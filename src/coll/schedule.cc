@@ -92,12 +92,14 @@ void Schedule::begin() {
     return;
   }
   next_step_ = steps_;
+  tell(Event::collective_begun);
   run();
 }
 
 Error Schedule::start() {
   restart();
   next_step_ = steps_;
+  tell(Event::collective_begun);
   run();
   return {};
 }
@@ -106,6 +108,12 @@ int Schedule::advance() {
   p2p_.progress().deactivate(*this);
   run();
   return 1;
+}
+
+void Schedule::tell(Event event) const {
+  const Counters& counters = p2p_.progress().counters();
+  if (counters.watched != 0) [[unlikely]]
+    counters.tell(event, {algorithm_, int32_t(operation_), int64_t(communicator_.context()), 1});
 }
 
 void Schedule::run() {
@@ -132,6 +140,7 @@ void Schedule::run() {
         if (step.kind == Step::Kind::end) {
           running_ = false;
           p2p_.progress().notify();
+          tell(Event::collective_done);
           set_complete();  // may destroy this
           return;
         }

@@ -77,6 +77,12 @@ class Schedule final : public Request, public Advanceable {
   /// Whether each step is carried out as it is written.
   bool immediate() const { return mode_ == Mode::blocking; }
 
+  /// What those who listen are told of it (base/events.h).
+  void name(Operation operation, int algorithm) {
+    operation_ = operation;
+    algorithm_ = int16_t(algorithm);
+  }
+
   // --- Running.
   /// Nonblocking: the list is complete, begin.
   void begin();
@@ -113,6 +119,7 @@ class Schedule final : public Request, public Advanceable {
   void wait_for(bool sends);
   bool may_go_on() const { return receives_out_ == 0 && (sends_out_ == 0 || waits_for_receives_only_); }
   void run();
+  void tell(Event event) const;
   void reduce(const Step& step);
   void copy(const Step& step);
   static void on_message_complete(Request& request);
@@ -125,6 +132,8 @@ class Schedule final : public Request, public Advanceable {
   bool failed_ = false;
   bool running_ = false;  ///< inside run() or immediate: completions need not activate
   bool waits_for_receives_only_ = false;
+  Operation operation_{};
+  int16_t algorithm_ = -1;  ///< -1: none has a name, or nobody listened when it was chosen
   int tag_;
   uint32_t sends_out_ = 0, receives_out_ = 0;
   uint64_t missing_bytes_ = 0;  ///< of receives: expected and not received; not 0 at a fence: a peer has had an error

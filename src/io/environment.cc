@@ -104,6 +104,8 @@ Request* Environment::transfer(OpenFile& file, bool write, iovec* pieces, int co
   Counters& counted = counters();
   ++(write ? counted.io_written : counted.io_read)[size_class(bytes)];
   (write ? counted.io_written_bytes : counted.io_read_bytes)[size_class(bytes)] += bytes;
+  if (counted.watched != 0) [[unlikely]]
+    counted.tell(Event::file_access, {write, blocking, offset, int64_t(bytes)});
   const bool quick = file.facts.regular && !file.facts.remote;
   if (blocking && offset != FileSystem::kStream) {
     carry_out(*job, true);

@@ -40,7 +40,7 @@ bool EagerSender::send(Endpoint& peer, const SendArguments& a) {
     return false;
   const uint64_t began_ns = sends_.trace_time_ns();
   if (!leave_with_credit(peer, a, bytes, 0, 0)) return false;
-  sends_.note(Protocol::eager, a, bytes, began_ns);
+  sends_.note(Protocol::eager, peer, a, bytes, began_ns);
   return true;
 }
 
@@ -51,7 +51,7 @@ Request* EagerSender::send_at_once(Endpoint& peer, const SendArguments& a) {
   const uint32_t sequence = sends_.next_sequence();
   const uint64_t began_ns = sends_.trace_time_ns();
   if (!leave_with_credit(peer, a, bytes, sequence, flags_of(a))) return nullptr;
-  sends_.note(Protocol::eager, a, bytes, began_ns);
+  sends_.note_sent(peer, a, bytes, began_ns);
   return &sends_.sent(peer, sequence, a.context);
 }
 

@@ -36,11 +36,27 @@ Error Receives::truncation(const wire::Header& header, size_t bytes, size_t capa
                                          " bytes, but the receive buffer holds " + std::to_string(capacity));
 }
 
-void Receives::trace(ReceiveRequest& receive) {
-  tracer_->add(record::EventKind::receive, receive.matched_ns, Recorder::now_ns() - receive.matched_ns,
-               receive.unexpected, receive.sender->peer, receive.status.tag, receive.context,
-               size_t(receive.status.bytes));
+void Receives::watch_direct(PeerId peer, int tag, uint64_t context, size_t bytes) {
+  if (tracer_) tracer_->add(record::EventKind::receive, Recorder::now_ns(), 0, 0, peer, tag, context, bytes);
+  counts_.tell(Event::message_matched, {int32_t(peer), tag, int64_t(context), int64_t(bytes)});
+}
+
+void Receives::watch_match(ReceiveRequest& receive, PeerId peer, const wire::Header& header, size_t bytes,
+                           bool waited) {
+  receive.matched_ns = Recorder::now_ns();
+  receive.unexpected = waited;
+  counts_.tell(Event::message_matched, {int32_t(peer), header.tag, int64_t(receive.context), int64_t(bytes)});
+}
+
+void Receives::watch_complete(ReceiveRequest& receive) {
+  const PeerId peer = receive.sender->peer;
+  const Status& status = receive.status;
+  if (tracer_) {
+    tracer_->add(record::EventKind::receive, receive.matched_ns, Recorder::now_ns() - receive.matched_ns,
+                 receive.unexpected, peer, status.tag, receive.context, size_t(status.bytes));
+  }
   receive.matched_ns = 0;
+  counts_.tell(Event::request_completed, {int32_t(peer), status.tag, 1, int64_t(status.bytes)});
 }
 
 void Receives::unpack(ReceiveRequest& receive, const std::byte* payload, size_t bytes) {

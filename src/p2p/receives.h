@@ -65,8 +65,8 @@ class alignas(64) Receives {
   /// A receive that needed no request.
   void count_direct(PeerId peer, int tag, uint64_t context, size_t bytes) {
     count(false, bytes);
-    if (tracer_) [[unlikely]]
-      tracer_->add(record::EventKind::receive, Recorder::now_ns(), 0, 0, peer, tag, context, bytes);
+    if (counts_.watched != 0) [[unlikely]]
+      watch_direct(peer, tag, context, bytes);
   }
 
   // --- What a sender knows of a receive.
@@ -89,7 +89,10 @@ class alignas(64) Receives {
  private:
   // Out of line, so that receives without them have no frame for their strings.
   [[gnu::cold, gnu::noinline]] static Error truncation(const wire::Header& header, size_t bytes, size_t capacity);
-  [[gnu::cold, gnu::noinline]] void trace(ReceiveRequest& receive);
+  [[gnu::cold, gnu::noinline]] void watch_direct(PeerId peer, int tag, uint64_t context, size_t bytes);
+  [[gnu::cold, gnu::noinline]] void watch_match(ReceiveRequest& receive, PeerId peer, const wire::Header& header,
+                                                size_t bytes, bool waited);
+  [[gnu::cold, gnu::noinline]] void watch_complete(ReceiveRequest& receive);
   [[gnu::noinline]] void end_offer(ReceiveRequest& receive);
 
   ProgressEngine& progress_;
@@ -124,10 +127,8 @@ inline ReceiveRequest& Receives::make(const ReceiveArguments& a, Endpoint* from)
 inline void Receives::match(ReceiveRequest& receive, Endpoint& peer, const wire::Header& header, size_t bytes,
                             bool waited) {
   count(waited, bytes);
-  if (tracer_) [[unlikely]] {
-    receive.matched_ns = Recorder::now_ns();
-    receive.unexpected = waited;
-  }
+  if (counts_.watched != 0) [[unlikely]]
+    watch_match(receive, peer.peer, header, bytes, waited);
   receive.place = ReceiveRequest::Place::outside;
   receive.sender = &peer;
   receive.number = peer.messages.arrived();
@@ -140,7 +141,7 @@ inline void Receives::match(ReceiveRequest& receive, Endpoint& peer, const wire:
 
 inline void Receives::complete(ReceiveRequest& receive) {
   if (receive.matched_ns != 0) [[unlikely]]
-    trace(receive);
+    watch_complete(receive);
   if (receive.offer) [[unlikely]]
     end_offer(receive);
   --open_;

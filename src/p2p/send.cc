@@ -58,7 +58,7 @@ void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
   }
   if (tuples && tuples->send(send, bytes)) return;
   if (goes_eagerly(bytes, peer.eager_limit(), peer.credit.covers(bytes))) {
-    sends.note(Protocol::eager, a, bytes);
+    sends.note(Protocol::eager, peer, a, bytes);
     eager_sender.begin(send, blocking);
   } else {
     sends.counts().without_credit += bytes <= peer.eager_limit();
@@ -83,7 +83,8 @@ void PointToPoint::Impl::begin_large(SendRequest& send, bool blocking) {
   }
   const Ready* ready = peer.messages.find(a.context, a.tag);
   const Protocol protocol = choice.choose(peer, a, bytes, ready, blocking);
-  sends.note(protocol, a, bytes);
+  sends.note(protocol, peer, a, bytes);
+  send.large = protocol != Protocol::eager;
   switch (protocol) {
     case Protocol::eager: eager_sender.begin(send, blocking); return;
     case Protocol::receiver_put: announced_sender.put(send, *ready); return;

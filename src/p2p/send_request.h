@@ -94,6 +94,7 @@ class alignas(64) SendRequest final : public Request, public SendOperation {
   State state;         ///< of its protocol
   uint32_t token = 0;  ///< 0: none given out
   uint8_t waits = 0;
+  bool large = false;  ///< not sent eagerly, as those who listen were told (base/events.h)
 
   size_t data_bytes() const { return size_t(arguments.count) * arguments.type->size(); }
   Cursor data() const { return Cursor(const_cast<void*>(arguments.buffer), arguments.count, *arguments.type); }

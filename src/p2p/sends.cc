@@ -62,6 +62,8 @@ void Sends::complete(SendRequest& send) {
     tokens_.remove(send.token);
     send.token = 0;
   }
+  if (counts_.watched != 0) [[unlikely]]
+    watch_complete(send);
   if (send.rendezvous()) end_rendezvous(send);
   --open_;
   send.set_complete();
@@ -74,9 +76,19 @@ void Sends::fail(SendRequest& send, Error error) {
   settle(send, uint8_t(~SendRequest::kPut));
 }
 
-void Sends::trace(Protocol protocol, const SendArguments& a, size_t bytes, uint64_t began_ns) {
-  tracer_->add(record::EventKind::send, began_ns ? began_ns : Recorder::now_ns(), 0, uint16_t(protocol), a.peer, a.tag,
-               a.context, bytes);
+void Sends::watch_send(Protocol protocol, const Endpoint& to, const SendArguments& a, size_t bytes, uint64_t began_ns) {
+  if (tracer_)
+    tracer_->add_send(began_ns, uint16_t(protocol), to.properties().name, to.eager_limit(), a.peer, a.tag, a.context,
+                      bytes);
+  if (protocol != Protocol::eager)
+    counts_.tell(Event::rendezvous_begun, {int32_t(a.peer), a.tag, int64_t(protocol), int64_t(bytes)});
+}
+
+void Sends::watch_complete(const SendRequest& send) {
+  if (send.from_library()) return;  // a copy; the program's request has ended before
+  const SendArguments& a = send.arguments;
+  if (send.large) counts_.tell(Event::rendezvous_done, {int32_t(a.peer), a.tag, int64_t(a.context)});
+  counts_.tell(Event::request_completed, {int32_t(a.peer), a.tag});
 }
 
 }  // namespace tern

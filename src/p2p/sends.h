@@ -58,6 +58,7 @@ class alignas(64) Sends {
   void open(SendRequest& send) {
     ++open_;
     send.waits = 0;
+    send.large = false;
     send.state = {};
   }
   /// Complete already, it waits for something again (MPI_Cancel).
@@ -142,20 +143,33 @@ class alignas(64) Sends {
 
   // --- Counting.
   /// A message begins to leave. `began_ns`: when, if that was before.
-  void note(Protocol protocol, const SendArguments& a, size_t bytes, uint64_t began_ns = 0) {
-    const size_t size = size_class(bytes);
-    const SentCounters& row = kSentCounters[size_t(protocol)];
-    ++(counts_.*row.messages)[size];
-    (counts_.*row.bytes)[size] += bytes;
-    if (tracer_) [[unlikely]]
-      trace(protocol, a, bytes, began_ns);
+  void note(Protocol protocol, const Endpoint& to, const SendArguments& a, size_t bytes, uint64_t began_ns = 0) {
+    count(protocol, bytes);
+    if (counts_.watched != 0) [[unlikely]]
+      watch_send(protocol, to, a, bytes, began_ns);
   }
-  uint64_t trace_time_ns() const { return tracer_ ? Recorder::now_ns() : 0; }
+  /// The same of an eager message that has left, and whose request is complete by that.
+  void note_sent(const Endpoint& to, const SendArguments& a, size_t bytes, uint64_t began_ns) {
+    count(Protocol::eager, bytes);
+    if (counts_.watched != 0) [[unlikely]] {
+      watch_send(Protocol::eager, to, a, bytes, began_ns);
+      counts_.tell(Event::request_completed, {int32_t(a.peer), a.tag});
+    }
+  }
+  uint64_t trace_time_ns() const { return counts_.watched != 0 ? Recorder::now_ns() : 0; }
   Counters& counts() { return counts_; }
 
  private:
   void complete(SendRequest& send);
-  [[gnu::cold]] void trace(Protocol protocol, const SendArguments& a, size_t bytes, uint64_t began_ns);
+  void count(Protocol protocol, size_t bytes) {
+    const size_t size = size_class(bytes);
+    const SentCounters& row = kSentCounters[size_t(protocol)];
+    ++(counts_.*row.messages)[size];
+    (counts_.*row.bytes)[size] += bytes;
+  }
+  [[gnu::cold]] void watch_send(Protocol protocol, const Endpoint& to, const SendArguments& a, size_t bytes,
+                                uint64_t began_ns);
+  [[gnu::cold]] void watch_complete(const SendRequest& send);
 
   ProgressEngine& progress_;
   Counters& counts_;        ///< the rank's

@@ -96,7 +96,8 @@ bool Tuples::post(TupleLine& line, SendRequest& send, size_t bytes) {
   message.order = send.endpoint.sent_to_queues++;
   line.used = clock_out_;
   line.out.push_back(&message);
-  sends_.note(Protocol::tuple, a, bytes);
+  sends_.note(Protocol::tuple, send.endpoint, a, bytes);
+  send.large = true;
   if (message.lent) {
     ++counts_.tuple_copies;
     sends_.open_copy();  // until it has arrived

@@ -27,6 +27,8 @@ UnexpectedMessage& Unexpected::keep(Endpoint& from, const wire::Header& header, 
     message.heap = std::make_unique_for_overwrite<std::byte[]>(bytes);
   matching_.add_waiting(message);
   appeared(message.kept_bytes());
+  if (counts_.watched != 0) [[unlikely]]
+    counts_.tell(Event::message_unexpected, {int32_t(from.peer), header.tag, int64_t(header.context), int64_t(bytes)});
   return message;
 }
 

@@ -77,6 +77,8 @@ void HangWatch::look(uint64_t now) {
   if (tells() && !told_ && now - since_ns_ >= kTell_ns) {
     told_ = true;
     tell(now, true);
+    if (const Counters& counters = p2p_.progress().counters(); counters.watched != 0)
+      counters.tell(Event::hang_suspected, {-1, -1, int64_t(now - since_ns_), 0});
   }
 }
 

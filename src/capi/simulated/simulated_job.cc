@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <stdexcept>
 
 #include "base/assert.h"
@@ -116,8 +117,21 @@ class SimulatedJob::RankRun final : public RankHost, public capi::CallObserver {
     };
     if (job_.options_.record) world_->record_if_asked();
     world_->node_name = node_name();
+    if (world_->recorder) describe_to(*world_->recorder);
     world_->observer = this;
     world_->observed = true;
+  }
+  void describe_to(Recorder& recorder) {
+    record::Header& header = recorder.header();
+    std::snprintf(header.host, sizeof header.host, "%s", world_->node_name.c_str());
+    recorder.set_find_code([this](uintptr_t address, std::string& file, uint64_t& offset) {
+      const std::byte* block = nullptr;
+      const auto* part = process_.copies().find(reinterpret_cast<const void*>(address), block);
+      if (!part) return false;
+      file = part->image->path();
+      offset = address - reinterpret_cast<uintptr_t>(block) - part->at;
+      return true;
+    });
   }
   void end_burst(uint16_t function) {
     const uint64_t ns = compute_.end(function);

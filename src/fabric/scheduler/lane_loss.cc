@@ -17,6 +17,10 @@ void PathScheduler::say(const Pair& pair, const std::string& what) const {
   if (log_) log_->info("rank " + std::to_string(pair.id) + ": " + what);
 }
 
+void PathScheduler::tell(Event event, const Pair& pair) const {
+  if (counters().watched != 0) counters().tell(event, {int32_t(pair.id), 0, pair.incident, 0});
+}
+
 // A lane's path reports the lane as lost, after close_lane or by itself.
 void PathScheduler::on_peer_lost(Lane& from, Error error) {
   Way& way = way_of(from);
@@ -36,6 +40,7 @@ void PathScheduler::on_peer_lost(Lane& from, Error error) {
     return;
   }
   say(pair, std::string(way.path->properties().name) + " is lost (" + pair.trouble + ")");
+  tell(Event::path_lost, pair);
   begin_resume(pair, way.index, pair.incident + 1);
   send_resume(pair);
 }
@@ -123,6 +128,7 @@ void PathScheduler::finish_resume(Pair& pair) {
     hand_over(*kept);
   }
   ++counters().lane_failovers;
+  tell(Event::path_restored, pair);
   flush_waiting(pair);
   plan_probe(pair);
 }

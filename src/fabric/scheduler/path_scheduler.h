@@ -225,6 +225,7 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
   void on_leave(Way& way, const wire::Header& header);
   void on_left(Way& way, const wire::Header& header);
   void say(const Pair& pair, const std::string& what) const;
+  void tell(Event event, const Pair& pair) const;
 
   const PeerTable& table_;
   const uint64_t first_probe_ns_;
