@@ -26,6 +26,8 @@ class Tern(CMakePackage):
     depends_on("hwloc@2:")
     depends_on("fmt", type="build")
     depends_on("liburing")
+    depends_on("ncurses")
+    depends_on("zlib-api")
 
     def cmake_args(self):
         return [self.define("TERN_TESTS", False)]

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "clock.h"
+#include "debugger.h"
 #include "hang_page.h"
 #include "job_hosts.h"
 #include "keeper.h"
@@ -160,8 +161,9 @@ class Job {
   std::optional<PmiServer> server_;
   Sink out_{1}, err_{2};
   bool output_lost_ = false;
-  std::vector<OutputPipe> pipes_;       ///< when output passes through us: two per rank
-  std::vector<std::string> described_;  ///< with -v: a line about each rank, printed when it has started
+  std::vector<OutputPipe> pipes_;          ///< when output passes through us: two per rank
+  std::optional<ProcessTable> processes_;  ///< of the ranks here, for debuggers; none: no rank is here
+  std::vector<std::string> described_;     ///< with -v: a line about each rank, printed when it has started
   TerminalInput input_;
   bool input_watched_ = false, rank_input_watched_ = false, pipes_paused_ = false;
   bool sink_watched_[2] = {false, false};
@@ -183,10 +185,10 @@ class Job {
   std::vector<int> ended_meanwhile_;    ///< ranks that were not killed, to be judged after it
   std::optional<std::string> failing_;  ///< what ends the job is known, and said after the ranks' errors
   uint64_t errors_until_ms_ = 0,
-           errors_at_ms_ = 0;  ///< how long ranks that say the same are awaited; next look; 0: not
+           errors_at_ms_ = 0;    ///< how long ranks that say the same are awaited; next look; 0: not
   uint64_t pages_until_ms_ = 0;  ///< spawned jobs print their pages so long; 0: there are none
-  size_t errors_said_ = 0;     ///< so many ranks had said something at the last look
-  bool cause_said_ = false;    ///< why the job ends; the ranks are asked before they are ended
+  size_t errors_said_ = 0;       ///< so many ranks had said something at the last look
+  bool cause_said_ = false;      ///< why the job ends; the ranks are asked before they are ended
   uint64_t timeout_at_ms_ = 0, kill_at_ms_ = 0, reports_until_ms_ = 0, stalled_at_ms_ = 0, drop_at_ms_ = 0,
            look_at_ms_ = 0, sync_until_ms_ = 0;  ///< 0: not set
 };

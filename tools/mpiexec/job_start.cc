@@ -272,6 +272,7 @@ bool Job::start_rank(int rank, const std::vector<std::string>& base, const cpu_s
 }
 
 void Job::on_started(int rank, pid_t pid) {
+  if (processes_ && rank < int(ranks_.size())) processes_->add(rank, pid, files_[size_t(ranks_[size_t(rank)].app)]);
   if (plan_.verbose && rank < int(ranks_.size()))
     tell(fmt::format("rank {}: process {}{}", rank, pid, described_[size_t(rank)]));
 }
@@ -285,6 +286,7 @@ void Job::start_ranks() {
   const int cores = cores_ + (hosts_ ? hosts_->cores() : 0);
   const int universe = plan_.universe_size != 0 ? plan_.universe_size : std::max(cores, int(ranks_.size()));
   server_->set_universe_size(universe);
+  if (here != 0) processes_.emplace(size_t(here));
   if (hosts_) start_remote_ranks(universe);
   if (passes_through()) pipes_.reserve(2 * ranks_.size());
   if (plan_.verbose) described_.resize(ranks_.size());

@@ -13,6 +13,7 @@
 #include "agent_command.h"
 #include "base/kernel_calls.h"
 #include "elsewhere.h"
+#include "helper_program.h"
 #include "hosts.h"
 #include "job.h"
 #include "keeper.h"
@@ -40,6 +41,7 @@ int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);  // a reader that is gone is an error of write()
   signal(SIGXFSZ, SIG_IGN);  // and so is a file that may not grow
   if (argc == 2 && std::strcmp(argv[1], kAgentOption) == 0) return run_agent(argv);
+  if (argc >= 2 && (std::strcmp(argv[1], "--top") == 0 || std::strcmp(argv[1], "-top") == 0)) return become_top(argv);
   if (const tern::Error error = tern::require_kernel_calls()) {
     say(error.text());
     return 1;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "page.h"
 #include "process/launch/spawn_command.h"
 
 namespace tern::mpiexec {
@@ -213,12 +214,24 @@ constexpr Option kOptions[] = {
     {"configfile", "FILE",
      "read the command from a file: options and program, one program on each line; alone on the line",
      TERN_OPTION({ return fmt::format("option {} stands alone on the command line, with its file", name); })},
+    {"top", "",
+     "show what the ranks of a running job do now; alone on the line, or with the process number of its mpiexec",
+     TERN_OPTION({ return fmt::format("option {} stands first on the command line", name); })},
     {"summary", "", "print at the end where the time went", TERN_OPTION({
        plan.summary = true;
        return {};
      })},
-    {"trace", "FILE", "write a time line of all ranks, for Perfetto or chrome://tracing", TERN_OPTION({
+    {"explain", "",
+     "print at the end which places in the program cost most, what they wait for, and what to do about it",
+     TERN_OPTION({
+       plan.explain = true;
+       return {};
+     })},
+    {"trace", "FILE", "write a time line of all ranks: FILE.html is a page for a browser, other names are for Perfetto",
+     TERN_OPTION({
        plan.trace_file = value;
+       if (is_page(value) && !has_page_library())
+         return "a page as the trace needs an mpiexec that was built with d3 (Debian: node-d3); name it otherwise";
        return {};
      })},
     {"trace-size", "MIB", "MiB that each rank's part of the trace may take (default 256)",

@@ -60,13 +60,16 @@ struct Plan {
   bool here = false;           ///< on this machine, even inside an allocation
   std::string batch_system{};  ///< whose allocation gives the hosts; empty: the user names them
   bool summary = false;
+  bool explain = false;
   std::string trace_file{};                     ///< empty: no trace
   int trace_mib = 256;                          ///< of events, for each rank
   std::string simulated_machine{};              ///< empty: on real ones
   std::vector<std::string> simulate_options{};  ///< further words for the simulator (simulated.h)
 
   /// Ranks must leave records (recording.h).
-  bool records() const { return summary || !trace_file.empty(); }
+  bool records() const { return summary || events(); }
+  /// The records have single events, not only totals.
+  bool events() const { return explain || !trace_file.empty(); }
 
   bool is_simulated() const { return !simulated_machine.empty(); }
   int ranks() const {

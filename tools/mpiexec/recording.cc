@@ -8,11 +8,16 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <string_view>
 
 #include "base/owned_file.h"
 #include "base/recorder.h"
+#include "explain.h"
+#include "page.h"
 #include "streams.h"
 #include "summary.h"
+#include "timeline.h"
 #include "trace.h"
 
 namespace tern::mpiexec {
@@ -36,6 +41,17 @@ std::string folder_prefix(const Plan& plan, bool elsewhere) {
   const char* temporary = getenv("TMPDIR");
   return elsewhere ? absolute(".tern-summary-")
                    : std::string(temporary && *temporary ? temporary : "/tmp") + "/tern-summary-";
+}
+
+/// "mpiexec -n 4 ./heat 100".
+std::string command_text(const Plan& plan) {
+  std::string text = "mpiexec";
+  if (plan.is_simulated()) text += " --simulate " + plan.simulated_machine;
+  for (size_t i = 0; i < plan.apps.size(); ++i) {
+    text += fmt::format("{} -n {}", i == 0 ? "" : " :", plan.apps[i].ranks);
+    for (const std::string& word : plan.apps[i].command) text += " " + word;
+  }
+  return text;
 }
 
 /// Whether it has no room for one rank's record.
@@ -62,7 +78,7 @@ bool Recording::begin(Plan& plan, bool elsewhere, Keeper& keeper) {
     return false;
   }
   plan.environment.push_back("TERN_RECORD=" + folder_.path());
-  const uint64_t event_bytes = plan.trace_file.empty() ? 0 : uint64_t(plan.trace_mib) << 20;
+  const uint64_t event_bytes = plan.events() ? uint64_t(plan.trace_mib) << 20 : 0;
   plan.environment.push_back(fmt::format("TERN_RECORD_EVENTS={}", event_bytes));
   return true;
 }
@@ -76,13 +92,24 @@ bool Recording::end(const Plan& plan) {
                     plan.trace_file.empty() ? "TMPDIR names another place" : "Write the trace elsewhere"));
     return false;
   }
-  const bool told = !plan.summary || print_error(summary_of(records, plan.ranks(), ended_ns));
-  if (plan.trace_file.empty()) return told;
+  bool told = !plan.summary || print_error(summary_of(records, plan.ranks(), ended_ns));
+  if (!plan.events()) return told;
   if (records.empty()) {
-    say(fmt::format("trace '{}': no rank has called MPI_Init of this Tern", plan.trace_file));
+    const std::string wanted = plan.trace_file.empty() ? "--explain" : plan.trace_file;
+    say(fmt::format("trace '{}': no rank has called MPI_Init of this Tern", wanted));
     return false;
   }
-  const TraceResult result = write_trace(records, plan.trace_file, ended_ns);
+  std::unique_ptr<Timeline> timeline;
+  Explanation explanation;
+  if (plan.explain || is_page(plan.trace_file)) {
+    timeline = std::make_unique<Timeline>(records, ended_ns);
+    explanation = explain(*timeline);
+    told = (!plan.explain || print_error(explanation_text(*timeline, explanation))) && told;
+  }
+  if (plan.trace_file.empty()) return told;
+  const TraceResult result = is_page(plan.trace_file)
+                                 ? write_page(*timeline, explanation, plan.trace_file, command_text(plan))
+                                 : write_trace(records, plan.trace_file, ended_ns);
   if (!result.written) {
     say(fmt::format("trace '{}': {}", plan.trace_file, strerror(errno)));
     return false;

@@ -103,6 +103,19 @@ std::string Record::algorithm_name(uint16_t algorithm) const {
   return algorithm == 0 || algorithm > record::kMaxAlgorithms ? "unknown" : plain(header_->algorithms[algorithm - 1]);
 }
 
+std::string Record::file_name(uint32_t file) const {
+  return file < record::kMaxFiles ? plain(header_->files[file]) : "";
+}
+
+int Record::lost_because() const {
+  constexpr uint64_t kLastErrno = 4095;  // of the kernel's
+  return header_->lost_because <= kLastErrno ? int(header_->lost_because) : 0;
+}
+
+std::string Record::path_name(uint32_t path) const {
+  return path == 0 || path > record::kMaxPaths ? "" : plain(header_->paths[path - 1]);
+}
+
 std::string Record::clock_domain() const {
   return std::string(header_->clock_domain, strnlen(header_->clock_domain, sizeof header_->clock_domain));
 }

@@ -47,6 +47,12 @@ class Record {
   /// Of a collective; printable. `algorithm`: of an event.
   std::string algorithm_name(uint16_t algorithm) const;
   const std::string& host() const { return host_; }
+  /// Of the code at a place: its path; empty: unknown.
+  std::string file_name(uint32_t file) const;
+  /// The errno with which it got no more room; 0: --trace-size was reached, or nothing was lost.
+  int lost_because() const;
+  /// By which a message left: `path` of an event (Event::request of a send); empty: unknown.
+  std::string path_name(uint32_t path) const;
   std::string clock_domain() const;
   uint32_t threads() const;
   const record::Event* events() const { return events_; }

@@ -9,21 +9,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
+#include "helper_program.h"
 #include "keeper.h"
 #include "recording.h"
 #include "streams.h"
 
 namespace tern::mpiexec {
 namespace {
-
-// Installed as PREFIX/bin/mpiexec and PREFIX/libexec/tern/simulate.
-std::string simulator() {
-  std::error_code unknown;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", unknown);
-  return (self.parent_path().parent_path() / TERN_LIBEXECDIR / "tern" / "simulate").string();
-}
 
 /// Options that have no meaning for ranks that are no processes.
 std::string refused(const Plan& plan) {
@@ -54,7 +47,7 @@ std::string found_program(const App& app) {
 }
 
 std::vector<std::string> words_of(const Plan& plan) {
-  std::vector<std::string> words{simulator(), "--machine", plan.simulated_machine};
+  std::vector<std::string> words{helper_program("simulate"), "--machine", plan.simulated_machine};
   auto add = [&](const char* name, const std::string& value) { words.insert(words.end(), {name, value}); };
   if (plan.ranks_per_host != 0) add("--ppn", std::to_string(plan.ranks_per_host));
   if (plan.timeout_s != 0) add("--timeout", std::to_string(plan.timeout_s));

@@ -9,11 +9,11 @@
 #include <cstdio>
 #include <iterator>
 #include <string_view>
-#include <tuple>
 
 #include "base/owned_file.h"
 #include "base/recorder.h"
 #include "base/types.h"
+#include "messages.h"
 #include "p2p/protocol.h"
 #include "wire/header.h"
 
@@ -25,22 +25,6 @@ using record::EventKind;
 
 /// A receive that took less was just copied.
 constexpr uint64_t kWorthShowing_ns = 2000;
-
-/// One end of a message: what it is matched by, and when.
-struct End {
-  uint32_t from, to;
-  uint64_t context;
-  int32_t tag;
-  uint64_t time_ns;  ///< of sending, of matching
-  const Record* record;
-  const Event* event;
-
-  auto envelope() const { return std::tie(from, to, context, tag); }
-};
-
-bool earlier(const End& a, const End& b) {
-  return a.envelope() != b.envelope() ? a.envelope() < b.envelope() : a.time_ns < b.time_ns;
-}
 
 const char* protocol_name(uint16_t what) { return what < kProtocolCount ? kProtocols[what].name : "message"; }
 
@@ -198,38 +182,18 @@ void add_unfinished(Writer& out, const Record& record, uint64_t ended_ns) {
           record.rank(), out.at(record, header.current_since_ns), Writer::micro(end - header.current_since_ns), *call);
 }
 
-void collect(const Record& record, std::vector<End>& sent, std::vector<End>& received) {
-  const uint32_t me = uint32_t(record.rank());
-  for (size_t i = 0; i < record.event_count(); ++i) {
-    const Event& event = record.events()[i];
-    if (event.kind == EventKind::send)
-      sent.push_back({me, event.peer, event.context, event.tag, event.time_ns, &record, &event});
-    if (event.kind == EventKind::receive) {
-      received.push_back({event.peer, me, event.context, event.tag, event.time_ns, &record, &event});
-    }
-  }
-}
-
 uint64_t add_flows(Writer& out, const Records& records) {
-  std::vector<End> sent, received;
-  for (auto& record : records) collect(*record, sent, received);
-  // Ranks record in the order of time, so that sorting keeps the order of each sender and each receiver.
-  std::stable_sort(sent.begin(), sent.end(), earlier);
-  std::stable_sort(received.begin(), received.end(), earlier);
   uint64_t flows = 0;
-  auto to = received.begin();
-  for (const End& from : sent) {
-    while (to != received.end() && to->envelope() < from.envelope()) ++to;
-    if (to == received.end() || to->envelope() != from.envelope()) continue;
+  for (const Message& m : paired_messages(records)) {
+    const Record &from = *records[m.from], &to = *records[m.to];
+    const Event &left = from.events()[m.send], &came = to.events()[m.receive];
     ++flows;
-    const Event &left = *from.event, &came = *to->event;
     out.add(
         R"({{"ph":"s","pid":{},"tid":{},"ts":{},"id":{},"cat":"message","name":"{}","args":{{"to":{},"bytes":{},"tag":{}}}}})",
-        from.from, left.thread, out.at(*from.record, left.time_ns), flows, protocol_name(left.what), from.to,
-        left.bytes, left.tag);
-    out.add(R"({{"ph":"f","bp":"e","pid":{},"tid":{},"ts":{},"id":{},"cat":"message","name":"{}"}})", from.to,
-            came.thread, out.at(*to->record, came.time_ns + came.duration_ns), flows, protocol_name(left.what));
-    ++to;
+        from.rank(), left.thread, out.at(from, left.time_ns), flows, protocol_name(left.what), to.rank(), left.bytes,
+        left.tag);
+    out.add(R"({{"ph":"f","bp":"e","pid":{},"tid":{},"ts":{},"id":{},"cat":"message","name":"{}"}})", to.rank(),
+            came.thread, out.at(to, came.time_ns + came.duration_ns), flows, protocol_name(left.what));
   }
   return flows;
 }
@@ -258,10 +222,7 @@ TraceResult write_trace(const Records& records, const std::string& path, uint64_
     for (size_t i = 0; i < record->event_count(); ++i) add_event(out, *record, record->events()[i], receives);
     add_unfinished(out, *record, ended_ns);
     result.lost += record->header().events_lost;
-    // Of the kernel's; a rank with a wild pointer may have written another number.
-    constexpr uint64_t kLastErrno = 4095;
-    if (const uint64_t number = record->header().lost_because; number != 0 && number <= kLastErrno)
-      result.lost_because = int(number);
+    if (const int number = record->lost_because(); number != 0) result.lost_because = number;
   }
   result.flows = add_flows(out, records);
   result.events = out.events();

@@ -6,9 +6,6 @@
 //   a message                                   a flow (s, f) from the call that sent it to the call that got it all
 //   a receive that took time                    an asynchronous slice (b, e) from the match to its completion
 //   messages of protocols                       instant events (i)
-//
-// Messages are paired by counting: of those with the same sender, receiver, context and tag, the n-th that was sent is
-// the n-th that was matched (MPI 5.0, 3.5: messages do not overtake).
 #pragma once
 
 #include <string>

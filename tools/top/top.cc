@@ -1,0 +1,266 @@
+#include "top.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <thread>
+
+#include "base/counters.h"
+
+namespace tern::top {
+namespace {
+
+std::string file_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+bool is_ours(pid_t process) {
+  struct stat status {};
+  return stat(fmt::format("/proc/{}", process).c_str(), &status) == 0 && status.st_uid == geteuid();
+}
+
+std::vector<pid_t> own_processes() {
+  std::vector<pid_t> found;
+  DIR* folder = opendir("/proc");
+  if (!folder) return found;
+  while (const dirent* entry = readdir(folder)) {
+    const pid_t process = pid_t(std::atoi(entry->d_name));
+    if (process > 0 && is_ours(process)) found.push_back(process);
+  }
+  closedir(folder);
+  return found;
+}
+
+/// What /proc/PID/stat says, behind the name, which may have spaces: fields from the state (0) on.
+std::vector<std::string> stat_fields(pid_t process) {
+  const std::string text = file_text(fmt::format("/proc/{}/stat", process));
+  std::istringstream in(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+  std::vector<std::string> fields;
+  for (std::string field; in >> field;) fields.push_back(field);
+  return fields;
+}
+
+// Places among them, by proc(5): the fields 3, 4 and 39.
+constexpr size_t kState = 0, kParent = 1, kProcessor = 36;
+
+bool is_below(pid_t process, pid_t above) {
+  constexpr int kDeepest = 32;  // shells and wrappers between mpiexec and its rank
+  for (int depth = 0; depth < kDeepest && process > 1; ++depth) {
+    if (process == above) return true;
+    const auto fields = stat_fields(process);
+    process = fields.size() > kParent ? pid_t(std::atoi(fields[kParent].c_str())) : 0;
+  }
+  return false;
+}
+
+/// Maps the page that the process shows; null: it shows none.
+RankPage* map_page(pid_t process) {
+  const std::string folder = fmt::format("/proc/{}/fd", process);
+  DIR* files = opendir(folder.c_str());
+  RankPage* page = nullptr;
+  while (const dirent* entry = files ? readdir(files) : nullptr) {
+    const std::string path = folder + "/" + entry->d_name;
+    char target[64] = "";
+    if (readlink(path.c_str(), target, sizeof target - 1) <= 0) continue;
+    if (!std::string_view(target).starts_with(std::string("/memfd:") + RankPage::kName + " ")) continue;
+    const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    struct stat status {};
+    void* mapped = MAP_FAILED;
+    if (file >= 0 && fstat(file, &status) == 0 && size_t(status.st_size) >= sizeof(RankPage))
+      mapped = mmap(nullptr, sizeof(RankPage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (file >= 0) close(file);
+    if (mapped == MAP_FAILED) continue;
+    page = static_cast<RankPage*>(mapped);
+    if (std::memcmp(page->magic, RankPage::kMagic, sizeof page->magic) == 0 && page->bytes == sizeof(RankPage) &&
+        page->process == int32_t(process)) {
+      break;
+    }
+    munmap(mapped, sizeof(RankPage));  // of another release, or of the parent, from before a fork
+    page = nullptr;
+  }
+  if (files) closedir(files);
+  return page;
+}
+
+uint64_t sum_of(const CounterRow& row, const Counters& counters) {
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < row.elements; ++i) total += row.in(counters)[i];
+  return total;
+}
+
+/// What is sent, over all protocols or by one: rows "sent_eager" and "sent_eager_bytes".
+template <typename Take>
+void for_each_sent(const Counters& counters, Take&& take) {
+  for (const CounterRow& row : counter_rows()) {
+    const std::string_view name = row.name;
+    if (row.elements == 1 || !name.starts_with("sent_")) continue;
+    const bool bytes = name.ends_with("_bytes");
+    take(std::string(name.substr(5, name.size() - 5 - (bytes ? 6 : 0))), bytes, sum_of(row, counters));
+  }
+}
+
+std::vector<pid_t> jobs() {
+  std::vector<pid_t> found;
+  for (const pid_t process : own_processes()) {
+    const std::string name = file_text(fmt::format("/proc/{}/comm", process));
+    if (process == getpid() || (name != "mpiexec\n" && name != "mpirun\n")) continue;
+    const auto fields = stat_fields(process);
+    const std::string above =
+        fields.size() > kParent ? file_text(fmt::format("/proc/{}/comm", fields[kParent])) : std::string();
+    const bool alive = !file_text(fmt::format("/proc/{}/cmdline", process)).empty();
+    if (alive && above != name) found.push_back(process);  // its keeper is below it
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+struct Top::Seen {
+  RankPage* page;
+  Counters before{};
+  bool first = true;
+  uint32_t samples = 0, inside = 0;            ///< of the page, at the last look
+  uint32_t asleep_samples = 0, asleep_in = 0;  ///< since the last look: it slept, and in the library
+
+  explicit Seen(RankPage* shown) : page(shown) {}
+  ~Seen() { munmap(page, sizeof(RankPage)); }
+};
+
+Top::Top(pid_t job) : job_(job) {}
+Top::~Top() = default;
+
+std::unique_ptr<Top> Top::attach(pid_t job, std::string& error) {
+  const std::vector<pid_t> all = jobs();
+  if (job == 0 && all.size() == 1) job = all[0];
+  if (job != 0 && std::find(all.begin(), all.end(), job) != all.end()) return std::unique_ptr<Top>(new Top(job));
+  std::string list;
+  for (const pid_t each : all) {
+    std::string command = file_text(fmt::format("/proc/{}/cmdline", each));
+    std::replace(command.begin(), command.end(), '\0', ' ');
+    list += fmt::format("\n  {}  {}", each, command);
+  }
+  if (all.empty()) error = "no job of yours runs here under mpiexec";
+  else if (job != 0) error = fmt::format("{} is no mpiexec of yours; there are:{}", job, list);
+  else error = "several jobs of yours run here; say which (mpiexec --top NUMBER):" + list;
+  return nullptr;
+}
+
+void Top::find_ranks() {
+  std::erase_if(ranks_, [](auto& each) { return kill(each.first, 0) != 0 || stat_fields(each.first).empty(); });
+  for (const pid_t process : own_processes()) {
+    if (ranks_.contains(process) || !is_below(process, job_)) continue;
+    if (RankPage* page = map_page(process)) ranks_.emplace(process, std::make_unique<Seen>(page));
+  }
+}
+
+// A rank that sleeps is not woken: the signal would end its sleep early.
+void Top::sample() {
+  for (auto& [process, seen] : ranks_) {
+    const auto fields = stat_fields(process);
+    if (fields.size() <= kState) continue;
+    if (fields[kState] == "S" || fields[kState] == "D") {
+      const std::string where = file_text(fmt::format("/proc/{}/wchan", process));
+      if (where.empty() || where == "0") continue;  // it runs again
+      ++seen->asleep_samples;
+      // The library sleeps in epoll, and few programs do.
+      seen->asleep_in += where.find("ep_poll") != where.npos || where.find("epoll_wait") != where.npos;
+    } else if (seen->page->signal != 0 && seen->page->rank >= 0) {
+      seen->page->asked.store(1);
+      kill(process, seen->page->signal);
+    }
+  }
+}
+
+std::vector<TopRank> Top::look(double seconds) {
+  find_ranks();
+  for (int i = 0; i < kSamples; ++i) {
+    sample();
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds / kSamples));
+  }
+  find_ranks();
+  std::vector<TopRank> shown;
+  for (auto& [process, seen] : ranks_) {
+    if (seen->page->rank >= 0) shown.push_back(describe(*seen, seconds));
+  }
+  std::sort(shown.begin(), shown.end(), [](const TopRank& a, const TopRank& b) { return a.rank < b.rank; });
+  return shown;
+}
+
+// Which file's code it is, from /proc/PID/maps; where its first byte is.
+std::string Top::place_of(const Seen& seen) {
+  const uint64_t address = seen.page->place;
+  std::istringstream maps(file_text(fmt::format("/proc/{}/maps", seen.page->process)));
+  std::map<std::string, uint64_t> first;
+  for (std::string line; std::getline(maps, line);) {
+    uint64_t begin = 0, end = 0;
+    const size_t path = line.find('/');
+    if (path == line.npos || std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
+    const uint64_t base = first.try_emplace(line.substr(path), begin).first->second;
+    if (address >= begin && address < end) return places_.find(line.substr(path), address - base).text();
+  }
+  return "";
+}
+
+TopRank Top::describe(Seen& seen, double seconds) {
+  const RankPage& page = *seen.page;
+  TopRank shown;
+  shown.rank = page.rank;
+  shown.process = page.process;
+  shown.host = std::string(page.host, strnlen(page.host, sizeof page.host));
+  const auto fields = stat_fields(page.process);
+  if (fields.size() > kProcessor) shown.core = std::atoi(fields[kProcessor].c_str());
+  const uint32_t samples = page.samples, inside = page.samples_inside;
+  const uint32_t asked = samples - seen.samples + seen.asleep_samples;
+  const uint32_t in = inside - seen.inside + seen.asleep_in;
+  shown.in_mpi = asked == 0 ? -1 : double(in) / double(asked);
+  const bool now_inside = seen.asleep_samples != 0 ? seen.asleep_in != 0 : inside != seen.inside;
+  seen.samples = samples, seen.inside = inside, seen.asleep_samples = seen.asleep_in = 0;
+  if (!now_inside) {
+    shown.waits = "computes";
+  } else if (inside == 0) {
+    shown.waits = "asleep in MPI";
+  } else {
+    const std::string place = place_of(seen);
+    shown.waits = std::string(page.call, strnlen(page.call, sizeof page.call)) + (place.empty() ? "" : " at " + place);
+  }
+  const Counters now = page.counters;
+  for_each_sent(now, [&](const std::string& protocol, bool bytes, uint64_t sum) {
+    if (bytes) shown.by_protocol[protocol] += double(sum);
+    (bytes ? shown.bytes_s : shown.messages_s) += double(sum);
+  });
+  for_each_sent(seen.before, [&](const std::string& protocol, bool bytes, uint64_t sum) {
+    if (bytes) shown.by_protocol[protocol] -= double(sum);
+    (bytes ? shown.bytes_s : shown.messages_s) -= double(sum);
+  });
+  for (auto* value : {&shown.bytes_s, &shown.messages_s}) *value = seen.first ? 0 : *value / seconds;
+  for (auto& [protocol, bytes] : shown.by_protocol) bytes = seen.first ? 0 : bytes / seconds;
+  seen.before = now;
+  seen.first = false;
+  shown.unexpected_bytes = now.unexpected_bytes;
+  std::istringstream memory(file_text(fmt::format("/proc/{}/statm", page.process)));
+  uint64_t pages = 0, resident = 0;
+  memory >> pages >> resident;
+  shown.resident_bytes = resident * uint64_t(sysconf(_SC_PAGESIZE));
+  return shown;
+}
+
+void Top::ask_for_page() const { kill(job_, SIGUSR1); }
+
+}  // namespace tern::top
