@@ -223,8 +223,9 @@ namespace tern {
   X(ofi_filter, "", "for tests: the provider offers only what efa, cxi or psm3 states, and reorders what these may") \
   X(progress, "auto", "what moves messages while the application computes: polling (nothing; only its own MPI " \
     "calls do), event (a thread that sleeps until something comes), adaptive (the same, only while operations are " \
-    "pending), or auto (adaptive if some peer is reached by TCP, UDP or software RDMA, which need this rank's " \
-    "processor; polling if all peers share memory or have adapters that move data by themselves)") \
+    "pending), event-driven (a thread that every message wakes, and that wakes the caller who waits: Majumder's " \
+    "LA-MPI-ED, to compare with), or auto (adaptive if some peer is reached by TCP, UDP or software RDMA, which need " \
+    "this rank's processor; polling if all peers share memory or have adapters that move data by themselves)") \
   X(names_dir, "", "folder of this user for the secrets of ports and for published names, by which jobs connect " \
     "(MPI_Open_port, MPI_Publish_name); on a filesystem that their hosts share; empty: .tern in the home folder") \
   X(coll, "", "forces collective algorithms: comma-separated operation=algorithm[:bytes][@ranks[xnodes]], from that " \

@@ -207,9 +207,10 @@ Error Wireup::begin(const RankContext& context) {
   if (Error error = check_encryption(parts.tunables)) return error;
   if (Error error = check_collective_tunable(parts.tunables.coll)) return error;
   const std::string& progress = parts.tunables.progress;
-  if (progress != "auto" && progress != "polling" && progress != "event" && progress != "adaptive") {
+  if (progress != "auto" && progress != "polling" && progress != "event" && progress != "adaptive" &&
+      progress != "event-driven") {
     return Error(ErrorClass::arg,
-                 "TERN_PROGRESS is '" + parts.tunables.progress + "'; it can be auto, polling, event or adaptive");
+                 "TERN_PROGRESS is '" + progress + "'; it can be auto, polling, event, adaptive or event-driven");
   }
   if (Error error = check_rendezvous_tunables(parts.tunables)) return error;
   Error error;

@@ -63,7 +63,8 @@ void Process::begin_helping() {
   const bool serves_windows = windows_ && windows_->serves();
   if (progress == "auto" && !serves_windows && !some_peer_needs_helper()) return;
   // A rank that only receives should not take the core from one that computes.
-  const bool always = progress == "event" && !oversubscribed_;
+  const bool every_arrival = progress == "event-driven";
+  const bool always = every_arrival || (progress == "event" && !oversubscribed_);
   const bool windows_only = progress == "polling";
   const auto needed = [this, always, windows_only] {
     if (windows_ && windows_->wants_polls()) return Need::always;
@@ -77,7 +78,8 @@ void Process::begin_helping() {
     const bool lingers = !oversubscribed_;
     event_port_ = make_event_port_ ? make_event_port_(progress_) : std::make_unique<EventThread>(progress_, lingers);
     event_handler_ = std::make_unique<EventHandler>(progress_, *event_port_, needed,
-                                                    oversubscribed_ ? EventLimits::shared_cores() : EventLimits());
+                                                    oversubscribed_ ? EventLimits::shared_cores() : EventLimits(),
+                                                    every_arrival ? Arrivals::all : Arrivals::outside);
     event_port_->start(*event_handler_);
   } catch (const std::system_error& error) {
     event_handler_.reset();

@@ -41,6 +41,9 @@ class Successor {
   virtual void note_leave() = 0;
   /// The application waits inside: what comes must not wake the helper as well.
   virtual void stand_aside() = 0;
+  /// The helper handles every arrival, also while the application waits: who waits sleeps until its condition is true
+  /// (Majumder 2004, 4.3.1: LA-MPI-ED). Never changes.
+  virtual bool handles_every_arrival() const { return false; }
 
  protected:
   ~Successor() = default;

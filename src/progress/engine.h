@@ -79,6 +79,10 @@ class alignas(64) ProgressEngine final : public Rounds, private Slept {
     if (driving_.polling) driving_.changed = true;
     else wake();
   }
+  /// After a helper's polls: the conditions of threads that wait may also depend on changes that no poll reports.
+  void ask_waiting() {
+    if (driving_.sleep.sleepers != 0) call_ready();
+  }
   /// While `on` (of several, any) no thread of this rank sleeps: who sends it messages expects that somebody polls.
   void keep_awake(bool on);
   bool kept_awake() const { return driving_.sleep.kept_awake != 0; }
@@ -102,6 +106,11 @@ class alignas(64) ProgressEngine final : public Rounds, private Slept {
     bool relaxed = false;
     while (!done()) {
       if (!aside) [[unlikely]] {
+        if (driving_.successor()->handles_every_arrival() && await_helper(wait, Condition(done))) {
+          aside = !driving_.successor();
+          relaxed = true;
+          continue;
+        }
         driving_.successor()->stand_aside();
         aside = true;
       }
@@ -158,6 +167,9 @@ class alignas(64) ProgressEngine final : public Rounds, private Slept {
   void sleep(const Condition& done);
   void drive(const Condition& done);
   void sleep_on_paths(const Condition& done);
+  template <typename Sleep>
+  void sleep_until_called(const Condition& done, Sleep&& sleep);
+  bool await_helper(Wait& wait, const Condition& done);
   void follow(const Condition& done);
   void call(Driving::Follower& follower);
   void call_ready();

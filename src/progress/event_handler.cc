@@ -9,14 +9,15 @@
 namespace tern {
 
 EventHandler::EventHandler(ProgressEngine& engine, EventPort& port, std::function<Need()> needed,
-                           const EventLimits& limits)
+                           const EventLimits& limits, Arrivals handles)
     : engine_(engine),
       driving_(engine.driving()),
       port_(port),
       needed_(std::move(needed)),
       limits_(limits),
-      policy_(limits) {
-  if (!port_.has_barrier()) driving_.enable();
+      handles_(handles),
+      policy_(limits, handles) {
+  if (!port_.has_barrier() || handles == Arrivals::all) driving_.enable();
 }
 
 EventHandler::~EventHandler() {
@@ -98,6 +99,8 @@ Need EventHandler::need() {
 
 // The application's call is over, so an error could not be returned to anybody.
 Need EventHandler::take_over(bool again) try {
+  // A caller that waits asks each time. The paths are armed anew: what it has begun since may need no event any more.
+  if (handles_every_arrival() && driving_.watch().load(std::memory_order_relaxed) == Watch::always) return pending();
   if (again) policy_.on_used();  // the thread was woken before the application was outside
   disarm();
   Need needed = pending();
@@ -120,6 +123,11 @@ Need EventHandler::take_over(bool again) try {
 // outside. The last poll comes just before the thread watches: in a program of steps, messages of the others arrive
 // just then.
 bool EventHandler::arm() {
+  if (handles_every_arrival()) {
+    if (!engine_.arm_all(Armed::helper)) return false;
+    sleep_on_paths();
+    return true;
+  }
   for (uint64_t empty = 0; empty != limits_.empty_polls && pending() == Need::now;) {
     const bool armed = engine_.arm_all(Armed::helper);
     if (engine_.poll_all() != 0) {
@@ -201,6 +209,7 @@ Woken EventHandler::on_wake(bool tick, bool ready) {
     const uint64_t began_ns = tracer ? Recorder::now_ns() : 0;
     const uint64_t answers = counters.rma_answers;
     work();
+    if (handles_every_arrival()) engine_.ask_waiting();
     woken = counters.rma_answers == answers ? Woken::worked : Woken::answered;
     if (tracer) tracer->add_event_thread_work(began_ns);
   } else {
@@ -214,7 +223,7 @@ Woken EventHandler::on_wake(bool tick, bool ready) {
 bool EventHandler::on_turn() {
   if (!driving_.try_enter_as_helper()) return false;
   int handled = 0;
-  if (driving_.sleep.sleepers == 0) handled = engine_.poll();
+  if (!sleeper_polls()) handled = engine_.poll();
   engine_.counters().event_handled += uint64_t(handled);
   if (policy_.on_turn(needed_()).step == Step::poll) {
     end_turns();
@@ -226,7 +235,7 @@ bool EventHandler::on_turn() {
 
 // Polls until nothing more arrives, then arms again. Arming also tells senders how much has arrived.
 void EventHandler::work() {
-  if (driving_.sleep.sleepers != 0) return;  // a thread of the application was woken by the same event
+  if (sleeper_polls()) return;  // a thread of the application was woken by the same event
   if (driving_.armed_for == Armed::helper) {
     engine_.disarm_all();
     stop_watching_paths();

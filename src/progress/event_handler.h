@@ -2,8 +2,9 @@
 // then polls as the application would, while the application computes. This file is its mechanism; event_policy.h
 // decides what it does next; event_port.h has its thread and timer.
 //
-// A thread that every message wakes costs 15 us and up to 22 % of the bandwidth. This one watches only while the
-// application stays outside. The watch (Driving::watch), and why no hand-over is lost:
+// A thread that every message wakes costs 15 us and up to 22 % of the bandwidth (Arrivals::all does just that, to
+// compare with). This one watches only while the application stays outside. The watch (Driving::watch), and why no
+// hand-over is lost:
 //
 //            take_over, work (inside)
 //          ┌─────────────────────────> timer ──┐ its end (the thread, which then goes inside)
@@ -36,8 +37,10 @@ namespace tern {
 class EventHandler final : public Successor, public EventTurns {
  public:
   /// `needed`: whether anything needs polling while the application is outside. Owns nothing. The caller makes this the
-  /// successor in the engine's Driving, after all paths were added. Enables the lock if the port has no barrier.
-  EventHandler(ProgressEngine& engine, EventPort& port, std::function<Need()> needed, const EventLimits& limits = {});
+  /// successor in the engine's Driving, after all paths were added. Enables the lock if the port has no barrier, or if
+  /// the thread handles all arrivals: it is inside while the application waits.
+  EventHandler(ProgressEngine& engine, EventPort& port, std::function<Need()> needed, const EventLimits& limits = {},
+               Arrivals handles = Arrivals::outside);
   /// The port has stopped. Under the rank's lock, if there is one.
   ~EventHandler();
   EventHandler(const EventHandler&) = delete;
@@ -51,6 +54,7 @@ class EventHandler final : public Successor, public EventTurns {
   /// away.
   void note_leave() override;
   void stand_aside() override { disarm(); }
+  bool handles_every_arrival() const override { return handles_ == Arrivals::all; }
 
   /// What is needed has become Need::always while the application is inside; it may be there for long.
   void poll_always() { take_over(false); }
@@ -65,7 +69,11 @@ class EventHandler final : public Successor, public EventTurns {
   using Armed = Driving::Armed;
 
   /// What needs polling; nothing while a thread of the application sleeps inside, since that thread polls.
-  Need pending() const { return driving_.sleep.sleepers == 0 ? needed_() : Need::nothing; }
+  Need pending() const { return sleeper_polls() ? Need::nothing : needed_(); }
+  bool sleeper_polls() const {
+    if (handles_ == Arrivals::all && driving_.armed_for != Armed::sleeper) return false;
+    return driving_.sleep.sleepers != 0;
+  }
   void carry_out(const Action& action);
   void watch_timer(uint64_t grace_ns);
   void watch_later(uint64_t within_ns);
@@ -87,6 +95,7 @@ class EventHandler final : public Successor, public EventTurns {
   EventPort& port_;
   const std::function<Need()> needed_;
   const EventLimits limits_;
+  const Arrivals handles_;
   EventPolicy policy_;
 };
 

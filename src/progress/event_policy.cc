@@ -12,11 +12,14 @@ EventPolicy::Action EventPolicy::watch_for(Need needed) const {
 }
 
 EventPolicy::Action EventPolicy::on_leave(Need needed) const {
-  if (needed == Need::now && stays_away_) return {Step::arm};
+  if (needed == Need::now && (stays_away_ || handles_ == Arrivals::all)) return {Step::arm};
   return watch_for(needed);
 }
 
-EventPolicy::Action EventPolicy::on_not_armed(Need needed) const { return watch_for(needed); }
+EventPolicy::Action EventPolicy::on_not_armed(Need needed) const {
+  if (needed == Need::now && handles_ == Arrivals::all) return {Step::watch_timer, 1};
+  return watch_for(needed);
+}
 
 EventPolicy::Action EventPolicy::on_leave_armed(uint64_t now_ns) {
   if (stays_inside(now_ns)) return {Step::disarm};
@@ -38,6 +41,7 @@ void EventPolicy::on_return(uint64_t now_ns) {
 
 // True: the application was back soon so often in a row that it counts as staying inside.
 bool EventPolicy::stays_inside(uint64_t now_ns) {
+  if (handles_ == Arrivals::all) return false;
   const bool soon = left_armed_ns_ != 0 && now_ns - left_armed_ns_ < limits_.soon_ns;
   back_soon_ = soon ? back_soon_ + 1 : 0;
   if (back_soon_ < limits_.soon_returns) return false;
@@ -56,7 +60,7 @@ EventPolicy::Action EventPolicy::on_wake(Watch watch, bool tick, bool ready, boo
     case Watch::timer: break;
   }
   if (!tick) return {};
-  if (stayed_away) return {Step::come_in};
+  if (stayed_away || handles_ == Arrivals::all) return {Step::come_in};
   // Every look after a long time may find an application that is away only briefly: a short look follows.
   looks_closely_ = !looks_closely_;
   if (looks_closely_) return {Step::set_timer, limits_.first_grace_ns};

@@ -24,6 +24,9 @@
 //                         the tick, or armed: somebody must poll all the time    poll_always
 //                         polls all the time, and must no longer                 poll
 //
+// Of a thread that handles every arrival (Arrivals::all) leaving always arms, the application is never taken to stay
+// inside, and what keeps the paths from being armed is handled by the thread at once: the timer ends after 1 ns.
+//
 // An application that stayed away once probably will again: then leaving arms at once, until it was back soon twice in
 // a row.
 //
@@ -47,6 +50,9 @@ constexpr bool covers(Watch watch, Need need) {
   return need == Need::nothing || watch >= Watch::timer || (need == Need::later && watch == Watch::later);
 }
 
+/// What the event thread handles: what comes while the application is outside, or everything.
+enum class Arrivals : uint8_t { outside, all };
+
 class EventPolicy {
  public:
   enum class Step : uint8_t {
@@ -67,7 +73,8 @@ class EventPolicy {
     bool operator==(const Action&) const = default;
   };
 
-  explicit EventPolicy(const EventLimits& limits) : limits_(limits) {}
+  explicit EventPolicy(const EventLimits& limits, Arrivals handles = Arrivals::outside)
+      : limits_(limits), handles_(handles) {}
 
   // --- The application leaves.
   /// The present watch does not cover what is needed.
@@ -108,6 +115,7 @@ class EventPolicy {
   uint64_t next_grace();
 
   EventLimits limits_;
+  Arrivals handles_;
   // Inside:
   bool stays_away_ = false;      ///< it did the last time; else the timer finds out
   uint64_t left_armed_ns_ = 0;   ///< when the application left last with paths armed; 0: the thread has worked since

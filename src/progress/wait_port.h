@@ -25,6 +25,8 @@ class WaitPort {
   /// Until a watched descriptor is readable, `wake`, or the deadline (~0: none); or earlier, without a reason. Of one
   /// thread at a time; without the rank's lock. `now_ns`: the clock, where there is a deadline and no virtual time.
   virtual void sleep(uint64_t deadline_ns, uint64_t now_ns) = 0;
+  /// As `sleep`, while the helper thread handles what comes on the paths: their descriptors are not watched by this.
+  virtual void sleep_beside_helper(uint64_t deadline_ns, uint64_t now_ns) { sleep(deadline_ns, now_ns); }
   /// Ends the sleep of this moment, or the next one, until `forget_wake`. Under the rank's lock, as all that follows.
   virtual void wake() {}
   virtual void forget_wake() {}

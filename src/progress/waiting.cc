@@ -145,6 +145,29 @@ void ProgressEngine::sleep_on_paths(const Condition& done) {
   Driving::Sleep& sleep = driving_.sleep;
   if (sleep.sleepers != 0) call_ready();  // arming may have made the condition of a follower true
   if (port_.virtual_time()) return port_.sleep(next_deadline_ns(), 0);
+  sleep_until_called(done, [this](uint64_t deadline_ns, uint64_t now_ns) { port_.sleep(deadline_ns, now_ns); });
+}
+
+// The helper has the paths. False: somebody relies on this thread's polls.
+bool ProgressEngine::await_helper(Wait& wait, const Condition& done) {
+  if (driving_.in_round() || kept_awake()) return false;
+  if (watch_) watch_->on_empty_polls(++wait.empty);
+  if (driving_.sleep.engine) {
+    follow(done);
+    return true;
+  }
+  driving_.successor()->take_over(false);
+  if (done()) return true;
+  driving_.sleep.driver = std::this_thread::get_id();
+  sleep_until_called(done,
+                     [this](uint64_t deadline_ns, uint64_t now_ns) { port_.sleep_beside_helper(deadline_ns, now_ns); });
+  return true;
+}
+
+// Until `wake`, or what `sleep` sleeps on.
+template <typename Sleep>
+void ProgressEngine::sleep_until_called(const Condition& done, Sleep&& sleeps) {
+  Driving::Sleep& sleep = driving_.sleep;
   if (watch_) watch_->on_sleep();
   TERN_ASSERT(!sleep.engine);
   ++sleep.sleepers;
@@ -155,7 +178,7 @@ void ProgressEngine::sleep_on_paths(const Condition& done) {
   {
     const Nap nap(*this);
     const uint32_t depth = driving_.give_way();
-    port_.sleep(sleep.deadline_ns, now_ns);
+    sleeps(sleep.deadline_ns, now_ns);
     driving_.come_back(depth);
   }
   sleep.engine = nullptr;

@@ -23,13 +23,29 @@ void EventStation::set_timer(uint64_t after_ns) {
 // `compute`.
 void EventStation::on_event(EventKind, uint64_t generation) {
   if (generation != timer_ || !handler_ || strand_.stopped() || strand_.finished()) return;
+  if (!computing_ && !sleeping_ && lock_->enabled()) {
+    tick_ = true;  // it waits for the mutex
+    return;
+  }
   if (!computing_ && lock_->application_waits()) {
     if (!cores_.has_free()) strand_.charge_ns(wake_ns_);
     handler_->on_wake(true, false);
     return;
   }
   tick_ = true;
-  if (computing_) strand_.wake(0);
+  if (computing_ || sleeping_) strand_.wake(0);
+}
+
+bool EventStation::serve_sleeper(uint64_t deadline_ns) {
+  uint64_t nothing = 0;
+  if (!tick_) {
+    sleeping_ = true;
+    strand_.block(deadline_ns, "waiting for the event thread");
+    sleeping_ = false;
+  }
+  if (!tick_ && (!watching_ || strand_.now_ns() >= deadline_ns)) return strand_.now_ns() < deadline_ns;
+  run_thread(!tick_, nothing);
+  return true;
 }
 
 void EventStation::run_thread(bool ready, uint64_t& left_ns) {

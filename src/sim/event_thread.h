@@ -44,6 +44,11 @@ class EventStation final : public EventTarget {
 
   /// The application computes for so long, outside the library.
   void compute(uint64_t ns);
+  /// The application sleeps inside until the thread calls it: sleeps until the thread has something to do, which it
+  /// then does. False: the deadline came first.
+  bool serve_sleeper(uint64_t deadline_ns);
+  /// The kernel switches to a thread that was asleep.
+  void charge_wake() { strand_.charge_ns(wake_ns_); }
   void on_event(EventKind kind, uint64_t generation) override;
   bool oversubscribed() const { return cores_.oversubscribed(); }
   /// Time of a core that went into compute, beside what the strand was charged.
@@ -75,6 +80,7 @@ class EventStation final : public EventTarget {
   bool tick_ = false;                 ///< the timer has ended, and the thread has not run since
   bool watching_ = false;             ///< the next arrival wakes the thread
   bool computing_ = false;
+  bool sleeping_ = false;  ///< in serve_sleeper
   uint64_t computed_ns_ = 0;
 };
 

@@ -22,7 +22,7 @@ uint64_t derive(uint64_t seed, Stream stream, uint64_t index = 0) {
 }  // namespace
 
 std::unique_ptr<WaitPort> Machine::Rank::make_wait_port() {
-  return std::make_unique<SimWait>(strand, seed + 1, machine.options_.faults.early_in_8);
+  return std::make_unique<SimWait>(strand, station, seed + 1, machine.options_.faults.early_in_8);
 }
 
 std::unique_ptr<Launcher> Machine::Rank::make_launcher() {

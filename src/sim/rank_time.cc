@@ -12,4 +12,11 @@ void SimWait::sleep(uint64_t deadline_ns, uint64_t) {
   strand_.block(deadline_ns, "waiting for messages");
 }
 
+void SimWait::sleep_beside_helper(uint64_t deadline_ns, uint64_t) {
+  while (!woken_) {
+    if (!station_.serve_sleeper(deadline_ns)) return;
+  }
+  station_.charge_wake();
+}
+
 }  // namespace tern::sim

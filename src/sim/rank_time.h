@@ -40,15 +40,22 @@ class SimClock final : public Clock {
 /// tolerate that.
 class SimWait final : public WaitPort {
  public:
-  SimWait(Strand& strand, uint64_t seed, uint32_t early_in_8) : strand_(strand), rng_(seed), early_in_8_(early_in_8) {}
+  SimWait(Strand& strand, EventStation& station, uint64_t seed, uint32_t early_in_8)
+      : strand_(strand), station_(station), rng_(seed), early_in_8_(early_in_8) {}
   bool virtual_time() const override { return true; }
   void on_empty_poll() override { strand_.catch_up(); }
   void sleep(uint64_t deadline_ns, uint64_t now_ns) override;
+  /// The thread works on this strand; then the kernel switches back to the application.
+  void sleep_beside_helper(uint64_t deadline_ns, uint64_t now_ns) override;
+  void wake() override { woken_ = true; }
+  void forget_wake() override { woken_ = false; }
 
  private:
   Strand& strand_;
+  EventStation& station_;
   Rng rng_;
   uint32_t early_in_8_;
+  bool woken_ = false;
 };
 
 }  // namespace tern::sim

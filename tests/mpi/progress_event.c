@@ -1,5 +1,5 @@
 // ranks: 2 4
-// progress: event adaptive
+// progress: event adaptive event-driven
 /* TERN_PROGRESS (MPI 5.0, 2.9): what was begun is finished although nobody enters MPI: rendezvous in both directions, a
  * chain of eager messages that only credits keep going, and a nonblocking collective whose later rounds wait for
  * earlier ones. */

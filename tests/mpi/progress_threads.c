@@ -1,5 +1,5 @@
 // ranks: 2 4
-// progress: event adaptive
+// progress: event adaptive event-driven
 /* Several threads that compute (MPI 5.0, 2.9): rendezvous of all of them are finished while none is inside MPI; then
  * while one of them is, asleep in a receive that is answered only when the others have seen their data. */
 #include <pthread.h>

@@ -72,7 +72,7 @@ TEST(SimEventThread, ATransferGoesOnWhileBothRanksCompute) {
   const uint64_t polling_ns = seen[1].wait_ns;
   EXPECT_GT(polling_ns, 500'000u);
   EXPECT_EQ(seen[1].handled, 0u);
-  for (const char* progress : {"event", "adaptive"}) {
+  for (const char* progress : {"event", "adaptive", "event-driven"}) {
     const Report report = run_mpi(world(progress, 1), overlap);
     ASSERT_TRUE(report.ok()) << report.failure;
     EXPECT_LT(seen[1].wait_ns, polling_ns / 50) << progress;
@@ -146,7 +146,8 @@ TEST(SimEventThread, DrawnProgramsUnderFaults) {
   uint64_t handled = 0, ticks = 0;
   for_seeds(60, [&](uint64_t seed) {
     Rng rng(seed);
-    WorldOptions options = world(rng.below(2) == 0 ? "event" : "adaptive", uint32_t(rng.below(4)));
+    constexpr const char* kForms[] = {"event", "adaptive", "event-driven"};
+    WorldOptions options = world(kForms[rng.below(std::size(kForms))], uint32_t(rng.below(4)));
     options.seed = run_seed = seed;
     draw_few_ranks(rng, options);
     const Report report = run_mpi(options, drawn);
@@ -158,6 +159,41 @@ TEST(SimEventThread, DrawnProgramsUnderFaults) {
   });
   EXPECT_GT(handled, 100u);
   EXPECT_GT(ticks, 100u);
+}
+
+constexpr int kRounds = 50;
+
+/// Messages of 8 bytes to and fro; nobody computes.
+int ping_pong(int, char**) {
+  MPI_Init(nullptr, nullptr);
+  int rank;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  char data[8] = {};
+  MPI_Barrier(MPI_COMM_WORLD);
+  const uint64_t before = rank_clock().now_ns();
+  for (int round = 0; round < kRounds; ++round) {
+    if (rank == 0) MPI_Send(data, 8, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
+    MPI_Recv(data, 8, MPI_CHAR, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 1) MPI_Send(data, 8, MPI_CHAR, 0, 0, MPI_COMM_WORLD);
+  }
+  seen[size_t(rank)].wait_ns = (rank_clock().now_ns() - before) / (2 * kRounds);
+  note_counters(rank);
+  MPI_Finalize();
+  return 0;
+}
+
+// LA-MPI-ED: the thread is woken for a message, and wakes the application; its default leaves one alone that waits.
+TEST(SimEventThread, EventDrivenPaysTwoWakesForEachMessage) {
+  const auto run = [](const char* progress) {
+    WorldOptions options = world(progress, 1);
+    EXPECT_TRUE(run_mpi(options, ping_pong).ok());
+    return seen[1];
+  };
+  const Seen polled = run("polling"), adaptive = run("adaptive"), driven = run("event-driven");
+  EXPECT_EQ(polled.handled, 0u);
+  EXPECT_LT(adaptive.wait_ns, polled.wait_ns + 1000);
+  EXPECT_GE(driven.handled, uint64_t(kRounds));
+  EXPECT_NEAR(double(driven.wait_ns), double(polled.wait_ns + 2 * 15'000), 3000);
 }
 
 // The same seed, the same run.

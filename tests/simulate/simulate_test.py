@@ -171,6 +171,13 @@ class Simulate(unittest.TestCase):
         for text in ("simulated 4 ranks on 2 nodes of 'ndr'", "MPI_Waitall", "sent eager", "node's adapter, out", "rdma_bytes"):
             self.assertIn(text, done.stderr)
 
+    def test_ranks_of_a_node_reach_each_other_by_its_memory(self):
+        def packets(*words):
+            done = self.good(simulate("--compute", "none", *words, "-n", 4, "-ppn", 2, self.build("steps.c"), 20, 100000))
+            return int(re.search(r"node's adapter, out .* (\d+)$", done.stderr, re.M).group(1))
+        self.assertGreater(packets("--set", "path=rdma"), 1.8 * packets())  # half of the ring's messages stay on a node
+        self.assertEqual(packets("--set", "path=shm,rdma"), packets())
+
     def test_trace_in_virtual_time(self):
         trace = os.path.join(self.folder, "trace.json")
         self.good(simulate("--trace", trace, "--summary", "--compute", "constant:1ms", "-n", 3, self.build("steps.c"), 4))

@@ -26,6 +26,15 @@ TEST(EventPolicy, WhoLeavesForTheFirstTimeIsGivenAGrace) {
   EXPECT_EQ(policy.on_leave(Need::nothing), Action{});
 }
 
+TEST(EventPolicy, OneThatHandlesAllArrivalsArmsAtOnceAndStays) {
+  EventPolicy policy(kLimits, Arrivals::all);
+  EXPECT_EQ(policy.on_leave(Need::now), Action{Step::arm});
+  EXPECT_EQ(policy.on_not_armed(Need::now), (Action{Step::watch_timer, 1}));
+  uint64_t now_ns = 1'000'000'000;
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(policy.on_leave_armed(++now_ns), Action{});  // however soon it is back
+  EXPECT_EQ(policy.on_wake(Watch::timer, true, false, false), Action{Step::come_in});
+}
+
 /// A policy whose application stayed away once.
 EventPolicy stayed_away() {
   EventPolicy policy(kLimits);
@@ -182,9 +191,9 @@ constexpr const char* kNames[] = {"call",        "call_waits", "needs_now", "nee
 
 /// One rank with its event thread, on one thread of the test's.
 struct Rank {
-  explicit Rank(const EventLimits& limits)
+  Rank(const EventLimits& limits, Arrivals handles)
       : handler(
-            engine, port, [this] { return needed; }, limits) {
+            engine, port, [this] { return needed; }, limits, handles) {
     engine.add(path);
     lock.set_successor(&handler);
   }
@@ -192,7 +201,10 @@ struct Rank {
 
   void call(bool waits) {
     lock.enter();
-    if (waits) {
+    if (waits && handler.handles_every_arrival()) {
+      const Need left = handler.take_over(false);  // it sleeps until it is called
+      EXPECT_TRUE(covers(lock.watch(), left));
+    } else if (waits) {
       handler.stand_aside();
       EXPECT_EQ(path.armed, 0) << "who waits must not share its wake-ups";
     }
@@ -281,12 +293,13 @@ std::string name_of(const std::vector<Event>& events) {
 }
 
 /// All sequences of so many events; returns how many.
-uint64_t all_sequences(const EventLimits& limits, size_t length, const char* name) {
+uint64_t all_sequences(const EventLimits& limits, size_t length, const char* name,
+                       Arrivals handles = Arrivals::outside) {
   constexpr size_t kKinds = size_t(Event::last) + 1;
   uint64_t count = 0;
   std::vector<Event> events(length, Event::call);
   while (true) {
-    Rank rank(limits);
+    Rank rank(limits, handles);
     std::string failure;
     for (size_t i = 0; i < length && failure.empty(); ++i) {
       rank.happen(events[i]);
@@ -320,6 +333,9 @@ std::vector<std::pair<const char*, EventLimits>> all_limits() {
 }
 
 TEST(EventHandler, EverySequenceOfSixEvents) { EXPECT_EQ(all_sequences({}, 6, "own core"), 1'000'000u); }
+TEST(EventHandler, EverySequenceOfFiveEventsWhereItHandlesAllArrivals) {
+  EXPECT_EQ(all_sequences({}, 5, "all arrivals", Arrivals::all), 100'000u);
+}
 TEST(EventHandler, EverySequenceOfFourEventsWithAllLimits) {
   for (const auto& [name, limits] : all_limits()) EXPECT_EQ(all_sequences(limits, 4, name), 10'000u);
 }
