@@ -87,13 +87,26 @@ Error world_options(const Options& options, const sim::MachineModel& machine, si
   return {};
 }
 
-// By the adapters, where there are some; `path` as on real machines. Without both by a model of the whole of TCP, whose
-// costs the machine's file has.
+/// Whether TERN_PATH names this path; `unset`: what holds where it names none.
+bool names(const std::string& paths, std::string_view wanted, bool unset) {
+  if (paths.empty()) return unset;
+  return ("," + paths + ",").find("," + std::string(wanted) + ",") != std::string::npos;
+}
+
+// As on real machines: ranks of a node reach each other through its memory (copies by their processors, cross-memory
+// attach), unless TERN_PATH leaves out shm; the others by the adapters, where there are some. Without adapters, and
+// where TERN_PATH names neither tcp nor udp, a model of the whole of TCP, whose costs the machine's file has.
 void choose_paths(sim::WorldOptions& world, bool has_adapter) {
-  world.tcp = world.tunables.path == "tcp";
-  world.udp = world.tunables.path == "udp";
-  world.rdma = has_adapter && !world.tcp && !world.udp;
-  world.node_path = (world.rdma || world.tcp || world.udp) && world.ranks_per_node > 1;
+  const std::string& paths = world.tunables.path;
+  world.rdma = has_adapter && (names(paths, "rdma", true) || paths == "shm");
+  world.tcp = !world.rdma && names(paths, "tcp", false);
+  world.udp = !world.rdma && !world.tcp && names(paths, "udp", false);
+  const bool node_memory = world.ranks_per_node > 1 && names(paths, "shm", true);
+  world.node_path = (world.rdma || world.tcp || world.udp) && node_memory;
+  if (node_memory) {
+    world.network.get = sim::NetworkModel::Get::cpu;
+    world.network.put = true;
+  }
   world.streams.call_ns = world.network.call_ns;
 }
 
