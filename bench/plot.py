@@ -3,7 +3,8 @@ import itertools
 import math
 from xml.sax.saxutils import escape
 
-COLOURS = {"tern": "#0b6e4f", "tern-event": "#8e44ad", "tern-adaptive": "#d68910", "tern-udp": "#16a2b8", "tern-paper": "#7a5230",
+COLOURS = {"tern": "#0b6e4f", "tern-event": "#8e44ad", "tern-ed": "#c0392b", "tern-adaptive": "#d68910",
+           "tern-udp": "#16a2b8", "tern-paper": "#7a5230",
            "tern-traditional": "#8e9a00",
            "tern-both": "#35a77c", "mpich": "#c0392b", "openmpi": "#2e6da4", "paper": "#111111", "paper-both": "#444444", "paper-udp": "#444444",
            "paper-traditional": "#777777"}

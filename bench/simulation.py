@@ -83,10 +83,11 @@ class Report:
         if out:
             out.mkdir(parents=True, exist_ok=True)
 
-    def figure(self, title, unit, curves, kind="values", why=None, tolerance=3, zero=False):
+    def figure(self, title, unit, curves, kind="values", why=None, tolerance=3, zero=False, fitted=()):
         """curves: name -> {x: value}. The curve `paper X` (or `paper...` of `tern...`) is what the paper says of X. `kind`: "formula" if
         the paper's curves are formulas. `why`: why the model differs from the paper, where it does. `tolerance`: by how many percent
-        a later run may differ from the recording. `zero`: differences are in points of the unit, for values that may be near zero."""
+        a later run may differ from the recording. `zero`: differences are in points of the unit, for values that may be near zero.
+        `fitted`: curves for which a setting of the script was chosen (not a parameter of the machine's file)."""
         compared = []
         print(f"\n{title} ({unit})")
         print(f"  {'x':>9}" + "".join(f"{name:>20}" for name in curves) + f"{'difference':>14}")
@@ -97,7 +98,7 @@ class Report:
                 if name.startswith("paper") or x not in ours or x not in paper:
                     continue
                 off = ours[x] - paper[x] if zero else 100 * (ours[x] / paper[x] - 1)
-                mark = self.mark(title, kind, off)
+                mark = "fitted" if name in fitted else self.mark(title, kind, off)
                 compared.append({"curve": name, "x": x, "ours": ours[x], "paper": paper[x], "difference": round(off, 2), "mark": mark})
                 words.append(f"{off:+.1f} {'points' if zero else '%'} {mark}")
             print(f"  {x:>9}" + "".join(f"{c[x]:>20.3f}" if x in c else f"{'-':>20}" for c in curves.values()) + "  " + ", ".join(words))
@@ -117,10 +118,10 @@ class Report:
             return "fitted"
         return "predicted" if abs(off) <= NEAR else "differs"
 
-    def conclude(self, text, holds, why=None):
-        """A conclusion of the paper; `why`: why it does not hold here."""
-        print(f"  {'yes' if holds else 'NO '}  {text}")
-        self.conclusions.append({"text": text, "holds": bool(holds), "why": why})
+    def conclude(self, text, holds, why=None, fitted=False):
+        """A conclusion of the paper; `why`: why it does not hold here. `fitted`: a setting was chosen so that it does."""
+        print(f"  {'yes' if holds else 'NO '}  {text}{' (fitted)' if fitted else ''}")
+        self.conclusions.append({"text": text, "holds": bool(holds), "why": why, "fitted": fitted})
 
     # --- Recordings.
     def path(self):
