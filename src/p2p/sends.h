@@ -156,7 +156,7 @@ class alignas(64) Sends {
       counts_.tell(Event::request_completed, {int32_t(a.peer), a.tag});
     }
   }
-  uint64_t trace_time_ns() const { return counts_.watched != 0 ? Recorder::now_ns() : 0; }
+  uint64_t trace_time_ns() const { return tracer_ ? Recorder::now_ns() : 0; }
   Counters& counts() { return counts_; }
 
  private:
