@@ -12,7 +12,7 @@
 #include "check/instruments.h"
 #include "check/type_summary.h"
 #include "fmt/format.h"
-#include "p2p/send_request.h"
+#include "p2p/core/send_request.h"
 
 namespace tern::capi {
 

@@ -25,7 +25,7 @@
 #include "check/probes.h"
 #include "check/sharing.h"
 #include "coll/collectives.h"
-#include "p2p/message_handler.h"
+#include "p2p/core/message_handler.h"
 
 namespace tern::capi {
 
@@ -149,7 +149,7 @@ class Checks final : public MessageHandler {
   mutable std::vector<Inside> inside_;               ///< guarded by inside_mutex_
   mutable std::map<uintptr_t, std::string> places_;  ///< names of addresses; the same
   bool told_of_thread_ = false;
-  std::optional<int32_t> session_;  ///< of the first group argument of the current call
+  std::optional<int32_t> session_;                        ///< of the first group argument of the current call
   std::map<const Request*, std::thread::id> completing_;  ///< who waits for which
 };
 

@@ -6,7 +6,7 @@
 #include "capi/comm_common.h"
 #include "capi/memory_kinds.h"
 #include "impl.gen.h"
-#include "p2p/endpoint.h"
+#include "p2p/core/endpoint.h"
 
 namespace tern::capi {
 

@@ -10,7 +10,7 @@
 
 #include "base/crc32c.h"
 #include "datatype/cursor.h"
-#include "p2p/receive_request.h"
+#include "p2p/core/receive_request.h"
 
 namespace tern::check {
 

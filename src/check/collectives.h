@@ -22,7 +22,7 @@
 
 #include "check/findings.h"
 #include "comm/communicator.h"
-#include "p2p/endpoint.h"
+#include "p2p/core/endpoint.h"
 #include "p2p/point_to_point.h"
 #include "wire/check.h"
 

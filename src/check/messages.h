@@ -1,6 +1,6 @@
 // The datatype of every message is compared with that of its receive (MPI 5.0, 3.3.1), which a library cannot know
 // otherwise: messages are bytes. A record follows each message to its receiver. Both count the messages between them
-// (p2p/message_count.h), so the number tells which message a record is for, whatever wildcards took it and in
+// (p2p/core/message_count.h), so the number tells which message a record is for, whatever wildcards took it and in
 // whatever order receives complete. What comes second, the record or the end of the receive, compares.
 //
 // Not compared: a message that was put into an announced receive and is not counted, buffered sends, partitions.
@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "check/findings.h"
-#include "p2p/endpoint.h"
+#include "p2p/core/endpoint.h"
+#include "p2p/core/receive_request.h"
 #include "p2p/point_to_point.h"
-#include "p2p/receive_request.h"
 #include "wire/check.h"
 
 namespace tern::check {

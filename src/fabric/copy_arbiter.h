@@ -1,7 +1,7 @@
 // CopyArbiter: decides which of two ranks on one node copies a long message. Where get and put are copies by a CPU,
-// either side could make them; the one that has time first should. Point-to-point uses it (p2p/protocol_choice.h,
-// p2p/deferred_copies.h, p2p/transfers.h), partitioned communication and windows ask it. Shared memory and the
-// simulated node implement it.
+// either side could make them; the one that has time first should. Point-to-point uses it
+// (p2p/protocols/protocol_choice.h, p2p/protocols/deferred_copies.h, p2p/core/transfers.h), partitioned communication
+// and windows ask it. Shared memory and the simulated node implement it.
 //
 // Thread rule: as Path.
 #pragma once

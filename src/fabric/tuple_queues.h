@@ -3,7 +3,7 @@
 // message. A path that has them returns them from Path::tuple_queues.
 //
 // A queue joins one sender with one receiver. The path's user makes it by an exchange of messages
-// (p2p/tuples.h):
+// (p2p/tuples/tuples.h):
 //
 //   sender                                   receiver
 //     ask -> ticket ---------------------->    accept(ticket) -> queue, answer

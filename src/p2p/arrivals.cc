@@ -1,6 +1,6 @@
 // The sink: hands what arrives to the part that knows it.
 #include "p2p/impl.h"
-#include "p2p/tuples.h"
+#include "p2p/tuples/tuples.h"
 
 namespace tern {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "p2p/impl.h"
-#include "p2p/tuples.h"
+#include "p2p/tuples/tuples.h"
 
 namespace tern {
 

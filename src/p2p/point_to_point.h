@@ -19,10 +19,10 @@
 
 namespace tern {
 
-class Endpoints;          // p2p/endpoint.h
+class Endpoints;          // p2p/core/endpoint.h
 class Path;               // fabric/path.h
 class Sink;               // fabric/path.h
-struct ProtocolCounters;  // p2p/protocol.h
+struct ProtocolCounters;  // p2p/protocols/protocol.h
 
 enum class SendMode : uint8_t { standard, synchronous, ready };
 

@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "p2p/impl.h"
-#include "p2p/tuples.h"
+#include "p2p/tuples/tuples.h"
 
 namespace tern {
 

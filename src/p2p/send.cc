@@ -4,7 +4,7 @@
 
 #include "base/stack_end.h"
 #include "p2p/impl.h"
-#include "p2p/tuples.h"
+#include "p2p/tuples/tuples.h"
 
 namespace tern {
 

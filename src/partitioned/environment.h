@@ -27,9 +27,9 @@
 
 #include "base/object.h"
 #include "datatype/datatype.h"
-#include "p2p/message_handler.h"
+#include "p2p/core/message_handler.h"
+#include "p2p/core/tokens.h"
 #include "p2p/point_to_point.h"
-#include "p2p/tokens.h"
 #include "wire/partitioned.h"
 
 namespace tern::partitioned {

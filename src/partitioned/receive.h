@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "p2p/exposed_memory.h"
+#include "p2p/core/exposed_memory.h"
 #include "p2p/request.h"
 #include "partitioned/environment.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "p2p/endpoint.h"
+#include "p2p/core/endpoint.h"
 
 namespace tern::partitioned {
 
@@ -221,8 +221,8 @@ void PartitionedSend::send_message(size_t offset, size_t bytes) {
   endpoint_->enqueue(*message);
 }
 
-// False: it is better sent, or cannot be put. Puts of point-to-point (p2p/transfers.h) are parts of a SendRequest's
-// protocol; here there is none, and a put that fails goes as a message.
+// False: it is better sent, or cannot be put. Puts of point-to-point (p2p/core/transfers.h) are parts of a
+// SendRequest's protocol; here there is none, and a put that fails goes as a message.
 bool PartitionedSend::put(size_t offset, size_t bytes) {
   Endpoint& peer = *endpoint_;
   if (receiver_.address == 0 || bytes <= peer.eager_limit() || !type_->is_contiguous() || !peer.can_put()) return false;

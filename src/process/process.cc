@@ -9,7 +9,7 @@
 #include "base/assert.h"
 #include "base/limits.h"
 #include "comm/context.h"
-#include "p2p/endpoint.h"
+#include "p2p/core/endpoint.h"
 #include "progress/event_thread.h"
 
 namespace tern {

@@ -12,7 +12,7 @@
 #include "comm/communicator.h"
 #include "datatype/op.h"
 #include "datatype/predefined.h"
-#include "p2p/message_handler.h"
+#include "p2p/core/message_handler.h"
 #include "p2p/point_to_point.h"
 #include "rma/lock_design.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "p2p/endpoint.h"
+#include "p2p/core/endpoint.h"
 
 namespace tern::rma {
 

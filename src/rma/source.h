@@ -6,7 +6,7 @@
 
 #include "base/assert.h"
 #include "datatype/datatype.h"
-#include "p2p/endpoint.h"
+#include "p2p/core/endpoint.h"
 #include "rma/own_turns.h"
 #include "wire/window.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "p2p/endpoint.h"
+#include "p2p/core/endpoint.h"
 #include "p2p/request.h"
 #include "progress/engine.h"
 #include "rma/routes/route.h"

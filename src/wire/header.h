@@ -25,7 +25,7 @@ enum class Kind : uint8_t {
   cancel = 9,  ///< `token` is the sender's: take the message back if it is still unmatched. An eager message is not
                ///< known by that: `context` is its context, `tag` what its `token` was (else 0)
   cancel_answer = 10,  ///< `token` is the sender's; flags bit 0: it was taken back
-  // The customised protocols (p2p/announcements.h, p2p/hybrid.h).
+  // The customised protocols (p2p/protocols/announcements.h, p2p/protocols/hybrid.h).
   ready = 11,     ///< RECEIVER_READY: `token` is the receiver's; payload is ReadyBody
   direct = 12,    ///< the whole message, of any size, because its receive was announced; flags kWantsAck: token wants a
                   ///< sync_ack
@@ -35,7 +35,7 @@ enum class Kind : uint8_t {
   withdrawn = 15,  ///< `token` is the receiver's: no announcement made before that withdraw will be used from now on
   recount = 16,    ///< the sender's messages are counted from nought again; `token` is the new epoch
   release = 17,    ///< payload: 16-bit names of library buffers that were read (see Header::carried)
-  // Tuple queues (p2p/tuples.h, wire/tuples.h).
+  // Tuple queues (p2p/tuples/tuples.h, wire/tuples.h).
   tuple_ask = 18,      ///< for (source, context, tag); `token` is the sender's; payload is TupleAskBody
   tuple_answer = 19,   ///< `token` is the sender's; payload is TupleAnswerBody
   tuple_begin = 20,    ///< `token` is the receiver's: what follows of this tuple goes into its queue
@@ -48,7 +48,7 @@ enum class Kind : uint8_t {
 
   moved = 26,  ///< the data of the rts `token` lies in a library buffer now; payload is RendezvousBody (copy_out.h)
 
-  // 32 to 223: kinds of the layers above point-to-point, which register them (p2p/endpoint.h).
+  // 32 to 223: kinds of the layers above point-to-point, which register them (p2p/core/endpoint.h).
   // 224 and more: the path scheduler's kinds (wire/lanes.h).
 };
 inline constexpr Kind kFirstWindowKind = Kind(32), kLastWindowKind = Kind(95);

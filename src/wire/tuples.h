@@ -1,4 +1,4 @@
-// Bodies of the messages by which tuple queues are made and ended (p2p/tuples.h), parsed by parse_body.
+// Bodies of the messages by which tuple queues are made and ended (p2p/tuples/tuples.h), parsed by parse_body.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 #include "comm/context.h"
 #include "datatype/construct.h"
 #include "datatype/kind.h"
-#include "p2p/protocol.h"
+#include "p2p/protocols/protocol.h"
 
 namespace tern::sim {
 

@@ -3,7 +3,7 @@
 
 #include <iterator>
 
-#include "p2p/protocol.h"
+#include "p2p/protocols/protocol.h"
 #include "tests/sim/p2p_program.h"
 #include "tests/sim/seeds.h"
 

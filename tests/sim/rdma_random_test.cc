@@ -8,7 +8,7 @@
 
 #include "datatype/kind.h"
 #include "datatype/predefined.h"
-#include "p2p/protocol.h"
+#include "p2p/protocols/protocol.h"
 #include "tests/sim/lost_rank.h"
 #include "tests/sim/p2p_program.h"
 #include "tests/sim/seeds.h"

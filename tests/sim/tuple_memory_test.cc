@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "p2p/impl.h"
-#include "p2p/tuples.h"
+#include "p2p/tuples/tuples.h"
 #include "tests/sim/tuple_side.h"
 
 namespace tern::sim {

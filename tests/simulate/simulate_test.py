@@ -196,7 +196,7 @@ class Simulate(unittest.TestCase):
         self.assertIn("does not end", done.stderr)
 
     def test_many_ranks(self):
-        # More than the peers that have a place in a table (p2p/endpoint.h).
+        # More than the peers that have a place in a table (p2p/core/endpoint.h).
         self.good(simulate("--compute", "none", "-n", 4200, "-ppn", 50, self.build("steps.c"), 1, machine="gigabit"))
 
 

@@ -1,5 +1,5 @@
 // Credit for eager data: what a pair of ranks has available, on its way and owed always adds up to the window.
-#include "p2p/eager_credit.h"
+#include "p2p/core/eager_credit.h"
 
 #include <gtest/gtest.h>
 

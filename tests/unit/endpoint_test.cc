@@ -1,5 +1,5 @@
 // An endpoint counts what a receive will match, and nothing else; a message that does not leave is not counted.
-#include "p2p/endpoint.h"
+#include "p2p/core/endpoint.h"
 
 #include <gtest/gtest.h>
 

@@ -8,11 +8,11 @@
 #include "base/rng.h"
 #include "datatype/kind.h"
 #include "datatype/predefined.h"
-#include "p2p/announcements.h"
-#include "p2p/control_messages.h"
-#include "p2p/library_buffers.h"
-#include "p2p/receives.h"
-#include "p2p/unexpected.h"
+#include "p2p/core/control_messages.h"
+#include "p2p/core/library_buffers.h"
+#include "p2p/core/receives.h"
+#include "p2p/matching/unexpected.h"
+#include "p2p/protocols/announcements.h"
 #include "tests/unit/narrow_path.h"
 
 namespace tern {

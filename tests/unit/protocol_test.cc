@@ -1,8 +1,8 @@
 // The table of protocols as a table, and the log that tells which message an announced receive is for.
 #include <gtest/gtest.h>
 
-#include "p2p/protocol.h"
-#include "p2p/sent_log.h"
+#include "p2p/matching/sent_log.h"
+#include "p2p/protocols/protocol.h"
 
 namespace tern {
 namespace {

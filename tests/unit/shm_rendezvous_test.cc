@@ -4,7 +4,7 @@
 
 #include "datatype/kind.h"
 #include "p2p/point_to_point.h"
-#include "p2p/protocol.h"
+#include "p2p/protocols/protocol.h"
 #include "tests/unit/shm_helpers.h"
 
 namespace tern::test {

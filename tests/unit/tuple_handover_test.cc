@@ -22,7 +22,7 @@
 #include "datatype/kind.h"
 #include "datatype/predefined.h"
 #include "p2p/impl.h"
-#include "p2p/tuples.h"
+#include "p2p/tuples/tuples.h"
 #include "tests/unit/choices.h"
 #include "tests/unit/tuple_handover_model.h"
 

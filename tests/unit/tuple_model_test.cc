@@ -1,5 +1,6 @@
-// The hand-over between tuple queues and the lane (p2p/tuples.h), both ways, as a model whose states are all visited:
-// one sender, one receiver, two tags, three messages, received by name and by wildcard in every order that can end.
+// The hand-over between tuple queues and the lane (p2p/tuples/tuples.h), both ways, as a model whose states are all
+// visited: one sender, one receiver, two tags, three messages, received by name and by wildcard in every order that can
+// end.
 //
 // The model has the protocol's messages and both ranks' states, and lets everything that can happen next happen in any
 // order: the sender asks for queues and ends them whenever it likes; data in a queue lands whenever a buffer is there;

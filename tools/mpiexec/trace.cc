@@ -14,7 +14,7 @@
 #include "base/recorder.h"
 #include "base/types.h"
 #include "messages.h"
-#include "p2p/protocol.h"
+#include "p2p/protocols/protocol.h"
 #include "wire/header.h"
 
 namespace tern::mpiexec {

@@ -16,8 +16,9 @@
 //
 // Differences from the paper: datagrams are sealed. The clear does not wait for the posted receive, only for the layer
 // above to say where the data goes; for an unexpected message that is memory covered by its sender's credit (beyond the
-// credit that layer uses rendezvous, p2p/rendezvous_send.h). Data is checked before it is copied to the user's memory.
-// Answers carry the attempt that they answer, so that repetitions measure round trips, too. The timeout is RFC 6298's.
+// credit that layer uses rendezvous, p2p/protocols/rendezvous_send.h). Data is checked before it is copied to the
+// user's memory. Answers carry the attempt that they answer, so that repetitions measure round trips, too. The timeout
+// is RFC 6298's.
 //
 // Thread rule: as UdpChannel.
 #pragma once

@@ -1,0 +1,242 @@
+// Tuple queues: the receiver. See tuples.h.
+#include <algorithm>
+#include <unordered_set>
+
+#include "p2p/tuples/tuples.h"
+
+namespace tern {
+
+namespace {
+/// Contexts that are remembered though nothing of them is open; beyond, those without hints are forgotten.
+constexpr size_t kMaxContexts = 1024;
+}  // namespace
+
+void Tuples::refuse(ControlMessages& control, Endpoint& peer, const wire::Header& header, bool never) {
+  wire::TupleAnswerBody body{};
+  body.never = never;
+  control.post(peer, wire::make_control_header(wire::Kind::tuple_answer, header.token), &body, sizeof body);
+}
+
+void Tuples::set_hints(uint64_t context, const MessageHints& hints) {
+  forget_contexts();
+  TupleContext& its = contexts_[context];
+  its.hints = hints;
+  its.freed = false;
+  for (TupleQueue* queue : its.queues) queue->exact = hints.exact_length;
+}
+
+// What is still open keeps them.
+void Tuples::forget_hints(uint64_t context) {
+  auto found = contexts_.find(context);
+  if (found != contexts_.end()) found->second.freed = true;
+}
+
+void Tuples::forget_contexts() {
+  if (contexts_.size() <= kMaxContexts + max_queues_) return;
+  std::unordered_set<uint64_t> open;
+  lines_.for_each([&](TupleLine& line) { open.insert(line.key.context); });
+  std::erase_if(contexts_, [&](const auto& item) {
+    const auto& [id, context] = item;
+    return context.idle() && !open.contains(id) && (context.freed || context.hints == MessageHints());
+  });
+}
+
+// No receive is in the way: a wildcard that fits, or one whose sender knows of it.
+bool Tuples::may_open(const TupleKey& key, const TupleContext* context) {
+  if (by_key_.contains(key)) return false;
+  if (context && (context->holding != 0 || !context->held.empty())) return false;
+  if (!(context && context->never_wild()) && receives_.matching.wild_fits(key.context, key.source, key.tag))
+    return false;
+  PostedReceive* posted = everywhere_ ? nullptr : receives_.matching.first_of(key.context, key.source, key.tag);
+  for (; posted; posted = receives_.matching.next_of(*posted)) {
+    if (static_cast<ReceiveRequest*>(posted)->offer) return false;
+  }
+  return true;
+}
+
+void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  wire::TupleAskBody asked;
+  if (!wire::parse_body(payload, bytes, asked)) return;
+  const TupleKey key{peer.peer, header.source, header.tag, header.context};
+  auto known = contexts_.find(key.context);
+  TupleContext* context = known == contexts_.end() ? nullptr : &known->second;
+  const bool given_up = (context ? context->wildcards : 0) >= max_wildcards_;
+  if (!peer.tuples || given_up || !wants(key.context)) {
+    ++counts_.tuple_refused;
+    refuse(control_, peer, header, given_up);
+    return;
+  }
+  wire::TupleAnswerBody body{};
+  TupleTicket ticket, answer;
+  std::memcpy(&ticket, asked.ticket, sizeof ticket);
+  const bool full = queues_.live() >= max_queues_;
+  if (full) {
+    ++clock_in_;
+    stop_unused_queue();
+  }
+  TupleReceiveQueue* made = nullptr;
+  if (!full && may_open(key, context)) made = peer.tuples->accept(peer.lane(), ticket, answer);
+  if (made) {
+    if (!context) {
+      forget_contexts();
+      context = &contexts_[key.context];
+    }
+    auto* queue = new TupleQueue;
+    queue->owner = this;
+    queue->from = &peer;
+    queue->key = key;
+    queue->remote = header.token;
+    queue->token = body.queue = queues_.add(*queue);
+    queue->queue = made;
+    queue->path = peer.tuples;
+    queue->used = clock_in_;
+    queue->exact = context->hints.exact_length;
+    by_key_[key] = queue;
+    context->queues.push_back(queue);
+    std::memcpy(body.ticket, &answer, sizeof body.ticket);
+    counts_.tuple_queues = queues_.live();
+  } else {
+    ++counts_.tuple_refused;
+  }
+  control_.post(peer, wire::make_control_header(wire::Kind::tuple_answer, header.token), &body, sizeof body);
+}
+
+// All messages of the tuple that have come otherwise are here. Where a stop is out already, the envelopes tell of what
+// has gone into the queue meanwhile.
+void Tuples::on_begin(Endpoint& peer, const wire::Header& header) {
+  TupleQueue* queue = queues_.find(header.token);
+  if (!queue || queue->from != &peer || queue->state != TupleQueue::State::accepted || queue->stopping) return;
+  queue->state = TupleQueue::State::open;
+  feed(*queue);
+}
+
+TupleQueue* Tuples::queue_of(const ReceiveRequest& receive) {
+  if (by_key_.empty() || receive.wild()) return nullptr;
+  auto found = by_key_.find({receive.from->peer, receive.source, receive.tag, receive.context});
+  return found == by_key_.end() ? nullptr : found->second;
+}
+
+void Tuples::posted(ReceiveRequest& receive) {
+  TupleQueue* queue = queue_of(receive);
+  if (!queue || queue->state != TupleQueue::State::open || queue->backlog) return;
+  if (post(*queue, &receive, nullptr)) ++queue->posted;
+  else feed(*queue);
+}
+
+// Posts the receives of the key that are not in the queue yet, as many as it takes.
+void Tuples::feed(TupleQueue& queue) {
+  queue.backlog = false;
+  if (queue.state != TupleQueue::State::open) return;
+  const TupleKey& key = queue.key;
+  PostedReceive* next = receives_.matching.first_of(key.context, key.source, key.tag);
+  for (uint32_t i = 0; next && i < queue.posted; ++i) next = receives_.matching.next_of(*next);
+  for (; next; next = receives_.matching.next_of(*next)) {
+    if (!post(queue, static_cast<ReceiveRequest*>(next), nullptr)) {
+      queue.backlog = true;
+      // With nothing in the queue there is nothing whose landing would bring us here again.
+      if (queue.posted == 0 && !queue.stopping) stop(queue, nullptr);
+      return;
+    }
+    ++queue.posted;
+  }
+}
+
+// Puts a buffer into the queue: the receive's own, or one that its data is unpacked from later.
+bool Tuples::post(TupleQueue& queue, ReceiveRequest* receive, TupleOwed* owed) {
+  TuplePosting& posting = *postings_.create();
+  posting.queue = &queue;
+  posting.receive = receive;
+  posting.owed = owed;
+  posting.exact = queue.exact;
+  posting.done = [](TupleReceive& done, size_t bytes, Error error) {
+    auto& self = static_cast<TuplePosting&>(done);
+    self.queue->owner->landed(self, bytes, std::move(error));
+  };
+  bool taken = false;
+  if (owed && owed->state == TupleOwed::State::kept) {
+    posting.buffer = owed->data.get();
+    posting.capacity = size_t(owed->body.bytes);
+    taken = queue.path->post(*queue.queue, posting);
+  } else if (!receive) {
+    taken = queue.path->post(*queue.queue, posting);  // into nothing
+  } else {
+    posting.capacity = receive->capacity;
+    if (owed) posting.capacity = std::min(posting.capacity, size_t(owed->body.bytes));
+    if (receive->type->is_contiguous()) {
+      posting.buffer = static_cast<std::byte*>(receive->buffer);
+      taken = queue.path->post(*queue.queue, posting);
+    }
+    // Also for memory that the adapter does not take.
+    if (!taken && queue.posted < queue.path->tuple_properties().depth) {
+      posting.bounce = std::make_unique_for_overwrite<std::byte[]>(posting.capacity);
+      posting.buffer = posting.bounce.get();
+      taken = queue.path->post(*queue.queue, posting);
+    }
+  }
+  if (taken) queue.postings.push_back(&posting);
+  else postings_.destroy(&posting);
+  return taken;
+}
+
+wire::Header Tuples::header_of(const TupleQueue& queue) const {
+  return wire::make_header(wire::Kind::tuple_owed, queue.key.source, queue.key.context, queue.key.tag, 0);
+}
+
+// A message has come through the queue, into its oldest buffer.
+void Tuples::landed(TuplePosting& posting, size_t bytes, Error error) {
+  TupleQueue& queue = *posting.queue;
+  IntrusiveList<TuplePosting>::remove(&posting);
+  ++queue.landed;
+  queue.used = ++clock_in_;
+  if (queue.state == TupleQueue::State::draining) {
+    landed_owed(queue, posting, bytes);
+    postings_.destroy(&posting);
+    land(queue);
+    close_if_drained(queue);
+    return;
+  }
+  ReceiveRequest& receive = *posting.receive;
+  TERN_ASSERT(receive.posted());
+  receives_.unpost(receive);
+  --queue.posted;
+  if (queue.backlog) feed(queue);
+  receives_.match(receive, *queue.from, header_of(queue), bytes);
+  if (posting.bounce) Receives::unpack(receive, posting.bounce.get(), size_t(receive.status.bytes));
+  if (error) receive.error = std::move(error);
+  postings_.destroy(&posting);
+  receives_.complete(receive);
+}
+
+// The same when the queue has stopped: it is one whose envelope is here.
+void Tuples::landed_owed(TupleQueue& queue, TuplePosting& posting, size_t bytes) {
+  TERN_ASSERT(!queue.owed.empty() && queue.owed.front()->posted);
+  std::unique_ptr<TupleOwed> owed = std::move(queue.owed.front());
+  queue.owed.pop_front();
+  if (ReceiveRequest* receive = owed->receive) {
+    if (!owed->known) receives_.match(*receive, *queue.from, header_of(queue), bytes);
+    const std::byte* from = owed->data ? owed->data.get() : posting.bounce.get();
+    if (from) Receives::unpack(*receive, from, size_t(receive->status.bytes));
+    receives_.complete(*receive);
+    return;
+  }
+  UnexpectedMessage* message = owed->message;
+  if (!message) return;  // taken back by its sender
+  // From now on it waits like a message that has come over the lane.
+  message->owed = nullptr;
+  message->header.kind = wire::Kind::direct;
+  message->header.flags = owed->body.wants_ack ? wire::kWantsAck : 0;
+  message->heap = std::move(owed->data);
+  unexpected_.landed(*message);
+}
+
+void Tuples::stop_unused_queue() {
+  TupleQueue* unused = nullptr;
+  queues_.for_each([&](TupleQueue& queue) {
+    if (queue.state == TupleQueue::State::open && !queue.stopping && queue.posted == 0 &&
+        (!unused || queue.used < unused->used))
+      unused = &queue;
+  });
+  if (unused && clock_in_ - unused->used >= kUnusedFactor * max_queues_) stop(*unused, &Counters::tuple_stops_unused);
+}
+
+}  // namespace tern
