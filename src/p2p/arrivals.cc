@@ -1,6 +1,6 @@
 // The sink: hands what arrives to the part that knows it.
 #include "p2p/impl.h"
-#include "p2p/tuples/tuples.h"
+#include "p2p/protocols/table.h"
 
 namespace tern {
 
@@ -46,17 +46,18 @@ void PointToPoint::Impl::on_control(Endpoint& from, const wire::Header& header, 
   switch (header.kind) {
     case wire::Kind::rts: rendezvous_receiver.on_rts(from, header, payload, bytes); return;
     case wire::Kind::moved: rendezvous_receiver.on_moved(from, header, payload, bytes); return;
-    case wire::Kind::cts: rendezvous_sender.on_cts(from, header, payload, bytes); return;
-    case wire::Kind::fin: rendezvous_sender.on_fin(from, header); return;
+    case wire::Kind::cts:
+    case wire::Kind::fin:
+    case wire::Kind::sync_ack:
+      if (SendRequest* send = sends.find(from, header.token))
+        record_of(send->protocol).on_answer(*this, *send, header, payload, bytes);
+      return;
     case wire::Kind::ready: announced_sender.on_ready(from, header, payload, bytes); return;
     case wire::Kind::withdraw: announced_sender.on_withdraw(from, header); return;
     case wire::Kind::withdrawn: announcements.on_withdrawn(from, header); return;
     case wire::Kind::recount: from.messages.restart_arrived(header.token); return;
     case wire::Kind::release: hybrid.on_release(from, payload, bytes); return;
     case wire::Kind::credit: from.credit.returned(header.token); return;
-    case wire::Kind::sync_ack:
-      if (SendRequest* send = sends.find(from, header.token)) sends.settle(*send, SendRequest::kMatch);
-      return;
     case wire::Kind::cancel:
       if (cancels.on_cancel(from, header, tuples.get())) rendezvous_receiver.forget_moved(from, header.token);
       return;

@@ -54,9 +54,8 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   ~Impl();
 
   // --- Sends (send.cc).
-  void look_for_receive(Endpoint& peer, const SendArguments& a);
+  const Ready* look_for_receive(Endpoint& peer, const SendArguments& a);
   void begin(SendRequest& send, bool blocking);
-  void begin_large(SendRequest& send, bool blocking);
 
   // --- Receives and probes (receive.cc).
   ReceiveRequest& make_receive(const ReceiveArguments& a) {

@@ -41,7 +41,7 @@ PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
       receives(p, *this, heartbeat),
       unexpected(p, receives.matching),
       buffers(size_t(t.hybrid_buffers)),
-      puts(sends, endpoints, control, is_customised(policy.mode, false)),
+      puts(sends, endpoints, control),
       announcements(p, receives, control, counters, policy.by_write),
       eager_sender(sends),
       eager_receiver(p, receives, announcements, unexpected, control, counters),
@@ -51,7 +51,7 @@ PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
       rendezvous_receiver(p, receives, announcements, unexpected, endpoints, control, counters, policy),
       announced_sender(sends, puts, rendezvous_sender, control, counters, policy.mode),
       choice(policy, buffers, counters),
-      hybrid(p, endpoints, sends, buffers, choice, announced_sender, rendezvous_sender, counters, policy),
+      hybrid(p, endpoints, sends, buffers, choice, announced_sender, rendezvous_sender, counters),
       cancels(sends, announced_sender, eager_receiver, unexpected, control),
       tunables(t) {}
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "p2p/impl.h"
+#include "p2p/protocols/table.h"
 
 namespace tern {
 
@@ -12,13 +13,6 @@ namespace {
 constexpr size_t kMaxOfAKind = 10;  // a page, not a flood
 
 bool of_user(uint64_t context) { return (context & 3) == 0; }
-
-// What is left of it is not the receiver's to ask for: the path has not sent it yet, or the receiver has answered.
-bool is_moving(const SendRequest& send) {
-  constexpr int kMoves = SendRequest::kPath | SendRequest::kPut;
-  constexpr int kAsks = SendRequest::kData | SendRequest::kMatch | SendRequest::kAnswer;
-  return (send.waits & kMoves) != 0 || (send.waits & kAsks) == 0;
-}
 
 }  // namespace
 
@@ -43,7 +37,7 @@ std::string PointToPoint::statistics() const {
     if (value != 0) out += (out.empty() ? "" : ", ") + std::string(name) + " " + std::to_string(value);
   };
   for (const ProtocolRecord& record : kProtocols) {
-    if (record.protocol != Protocol::eager) add(record.name, c.sent[size_t(record.protocol)]);
+    if (record.protocol != Protocol::eager) add(record.name(), c.sent[size_t(record.protocol)]);
   }
   for (const ProtocolRecord& record : kProtocols) {
     std::string orders;
@@ -53,7 +47,7 @@ std::string PointToPoint::statistics() const {
         orders += (orders.empty() ? "" : "; ") + std::string(kArrivalNames[i]) + " " + std::to_string(times);
     }
     if (!orders.empty())
-      out += (out.empty() ? "" : ", ") + ("received by " + std::string(record.name)) + " (" + orders + ")";
+      out += (out.empty() ? "" : ", ") + ("received by " + std::string(record.name())) + " (" + orders + ")";
   }
   add("crossed", c.crossed);
   add("FINs saved", c.fins_saved);
@@ -91,9 +85,8 @@ std::vector<PendingMessage> PointToPoint::pending_messages() const {
   });
   impl.sends.for_each_named([&](SendRequest& send) {
     const SendArguments& a = send.arguments;
-    all.push_back({is_moving(send) ? PendingMessage::Kind::moving : PendingMessage::Kind::send, communicator(a.context),
-                   of_user(a.context), int(a.peer), int(a.peer), a.tag,
-                   a.type ? uint64_t(a.count) * a.type->size() : 0});
+    all.push_back({record_of(send.protocol).report(send), communicator(a.context), of_user(a.context), int(a.peer),
+                   int(a.peer), a.tag, a.type ? uint64_t(a.count) * a.type->size() : 0});
   });
   return all;
 }

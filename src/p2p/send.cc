@@ -4,7 +4,7 @@
 
 #include "base/stack_end.h"
 #include "p2p/impl.h"
-#include "p2p/tuples/tuples.h"
+#include "p2p/protocols/table.h"
 
 namespace tern {
 
@@ -33,36 +33,14 @@ Request* PointToPoint::send_init(const SendArguments& a) {
   return &send;
 }
 
-// Reads what is here, until the announcement of the message's receive is found or nothing is left. (A poll stops after
-// some messages, and the receive may be the last of a thousand.)
-void PointToPoint::Impl::look_for_receive(Endpoint& peer, const SendArguments& a) {
+// Reads what is here, until the announcement of the message's receive is found or nothing is left; null: there is none.
+// (A poll stops after some messages, and the receive may be the last of a thousand.)
+const Ready* PointToPoint::Impl::look_for_receive(Endpoint& peer, const SendArguments& a) {
   constexpr int kMaxPolls = 64;  // of others' messages there may be more and more
-  for (int polls = 0; polls < kMaxPolls; ++polls) {
-    if (look_at(&peer) == 0 || !is_customised(policy.mode, peer.tuples) || peer.messages.find(a.context, a.tag)) return;
-  }
-}
-
-void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
-  const SendArguments& a = send.arguments;
-  const size_t bytes = send.data_bytes();
-  Endpoint& peer = send.endpoint;
-  std::optional<RendezvousReceiver::Hold> hold;
-  if (bytes > peer.eager_limit()) {
-    hold.emplace(rendezvous_receiver);
-    look_for_receive(peer, a);
-  }
-  sends.open(send);
-  if (peer.lost()) {
-    sends.fail(send, endpoints.loss_of(a.peer));
-    return;
-  }
-  if (tuples && tuples->send(send, bytes)) return;
-  if (goes_eagerly(bytes, peer.eager_limit(), peer.credit.covers(bytes))) {
-    sends.note(Protocol::eager, peer, a, bytes);
-    eager_sender.begin(send, blocking);
-  } else {
-    sends.counts().without_credit += bytes <= peer.eager_limit();
-    begin_large(send, blocking);
+  for (int polls = 1;; ++polls) {
+    const bool more = look_at(&peer) != 0;
+    const Ready* ready = peer.messages.find(a.context, a.tag);
+    if (ready || !more || polls == kMaxPolls || !is_customised(policy.mode, peer.tuples)) return ready;
   }
 }
 
@@ -73,34 +51,42 @@ void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
                                        " are behind the end of this thread's stack. Is the count too large?");
 }
 
-void PointToPoint::Impl::begin_large(SendRequest& send, bool blocking) {
+void PointToPoint::Impl::begin(SendRequest& send, bool blocking) {
   const SendArguments& a = send.arguments;
-  Endpoint& peer = send.endpoint;
   const size_t bytes = send.data_bytes();
-  if (const size_t behind = a.type->is_contiguous() ? bytes_behind_stack(a.buffer, bytes) : 0) [[unlikely]] {
-    sends.fail(send, not_in_stack(bytes, behind));
+  Endpoint& peer = send.endpoint;
+  std::optional<RendezvousReceiver::Hold> hold;
+  const Ready* ready = nullptr;
+  const bool large = bytes > peer.eager_limit();
+  if (large) {
+    hold.emplace(rendezvous_receiver);
+    ready = look_for_receive(peer, a);
+  }
+  sends.open(send);
+  if (peer.lost()) {
+    sends.fail(send, endpoints.loss_of(a.peer));
     return;
   }
-  const Ready* ready = peer.messages.find(a.context, a.tag);
-  const Protocol protocol = choice.choose(peer, a, bytes, ready, blocking);
-  sends.note(protocol, peer, a, bytes);
-  send.large = protocol != Protocol::eager;
-  switch (protocol) {
-    case Protocol::eager: eager_sender.begin(send, blocking); return;
-    case Protocol::receiver_put: announced_sender.put(send, *ready); return;
-    case Protocol::receiver_stream: announced_sender.stream(send); return;
-    case Protocol::hybrid: hybrid.begin(send, blocking); return;
-    default: rendezvous_sender.begin(send, protocol, ready); return;
+  SendSituation s = ProtocolChoice::begin(peer, bytes, blocking);
+  if (!goes_eagerly(s)) {
+    if (const size_t behind = a.type->is_contiguous() ? bytes_behind_stack(a.buffer, bytes) : 0) [[unlikely]] {
+      sends.fail(send, not_in_stack(bytes, behind));
+      return;
+    }
+    if (!large) ready = peer.messages.find(a.context, a.tag);
+    choice.complete(s, peer, a, ready);
+    send.stream_faster = s.stream_faster;
   }
+  choose_protocol(s, [&](const ProtocolRecord& row) {
+    send.protocol = row.protocol;
+    send.large = row.protocol != Protocol::eager;
+    return row.begin(*this, send, s);
+  });
 }
 
 void PointToPoint::Impl::cancel(SendRequest& send) {
   if (!send.active() || (send.waits & SendRequest::kAnswer) || send.status.cancelled || send.error) return;
-  if (send.endpoint.lost()) return;
-  const auto* copy = std::get_if<SendRequest::HybridCopy>(&send.state);
-  if (copy && copy->token != 0) hybrid.cancel(send, copy->token);
-  else if (send.tuple()) tuples->cancel(send);
-  else cancels.cancel(send);
+  if (!send.endpoint.lost()) record_of(send.protocol).withdraw(*this, send);
 }
 
 }  // namespace tern

@@ -1,8 +1,10 @@
 // The table of protocols as a table, and the log that tells which message an announced receive is for.
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "p2p/matching/sent_log.h"
-#include "p2p/protocols/protocol.h"
+#include "p2p/protocols/table.h"
 
 namespace tern {
 namespace {
@@ -15,65 +17,132 @@ struct Row {
 
 constexpr size_t kEager = 100, kHybrid = 1000;
 
-SendSituation with(size_t bytes, bool ready, bool can_put, bool can_get, bool receiver_polls = false,
-                   bool returns = true) {
-  SendSituation s{};
-  s.bytes = bytes;
-  s.eager_limit = kEager;
-  s.hybrid_limit = kHybrid;
-  s.credit = true;
-  s.ready = ready;
-  s.can_put = can_put;
-  s.can_get = can_get;
-  s.receiver_polls = receiver_polls;
-  s.returns = returns;
+const Ready kAnnounced{};
+
+/// What is known of a long message's pair. `polls`: the receiver is in its library, and a stream is faster.
+struct Pair {
+  bool ready = false, can_put = false, can_get = false;
+  bool polls = false, returns = true, can_defer = false;
+};
+
+SendSituation with(size_t bytes, const Pair& pair, bool by_write = false, size_t hybrid_limit = kHybrid) {
+  SendSituation s{.bytes = bytes, .eager_limit = kEager, .credit = true, .blocking = !pair.returns};
+  s.hybrid_limit = hybrid_limit;
+  s.by_write = by_write;
+  s.can_put = pair.can_put;
+  s.can_get = pair.can_get;
+  if (!pair.ready) return s;
+  s.ready = &kAnnounced;
+  s.mover = who_copies({.side = Side::sender,
+                        .can_put = pair.can_put,
+                        .can_get = pair.can_get,
+                        .stream_faster = pair.polls,
+                        .peer_present = pair.polls,
+                        .leaves = pair.returns,
+                        .lockable = pair.can_defer,
+                        .soon_over = bytes <= hybrid_limit});
   return s;
 }
 
+Protocol chosen(const SendSituation& situation) {
+  Protocol protocol{};
+  choose_protocol(situation, [&](const ProtocolRecord& row) {
+    protocol = row.protocol;
+    return true;
+  });
+  return protocol;
+}
+
 TEST(Protocol, TableOne) {
-  auto without_credit = [](SendSituation s) { return s.credit = false, s; };
-  auto later = [](SendSituation s) { return s.can_defer = true, s; };
-  auto without_buffer = [](SendSituation s) { return s.hybrid_limit = 0, s; };
-  auto by_write = [](SendSituation s) { return s.by_write = true, s; };
+  const auto without_credit = [](SendSituation s) { return s.credit = false, s; };
+  const Pair late{.can_put = true, .can_get = true}, early{.ready = true, .can_put = true, .can_get = true};
+  const Pair sends{}, early_sends{.ready = true};
+  const auto there = [](Pair pair) { return pair.polls = true, pair; };
+  const auto blocking = [](Pair pair) { return pair.returns = false, pair; };
+  const auto later = [](Pair pair) { return pair.can_defer = true, pair; };
   const Row rows[] = {
       // Paper 000, Table 1; autonomous puts and gets.
-      {"small, sender early", with(100, false, true, true), Protocol::eager},
-      {"small, receiver early", with(100, true, true, true), Protocol::eager},
-      {"medium, sender early", with(101, false, true, true), Protocol::hybrid},
-      {"medium, at the limit", with(1000, false, true, true), Protocol::hybrid},
-      {"medium, receiver early", with(1000, true, true, true), Protocol::receiver_put},
-      {"large, sender early, by read", with(1001, false, true, true), Protocol::sender_get},
-      {"large, sender early, by write", by_write(with(1001, false, true, false)), Protocol::sender_put},
-      {"large, receiver early", with(1001, true, true, true), Protocol::receiver_put},
-      {"large, receiver early, by write", by_write(with(1001, true, true, false)), Protocol::receiver_put},
+      {"small, sender early", with(100, late), Protocol::eager},
+      {"small, receiver early", with(100, early), Protocol::eager},
+      {"medium, sender early", with(101, late), Protocol::hybrid},
+      {"medium, at the limit", with(1000, late), Protocol::hybrid},
+      {"medium, receiver early", with(1000, early), Protocol::receiver_put},
+      {"large, sender early, by read", with(1001, late), Protocol::sender_get},
+      {"large, sender early, by write", with(1001, {.can_put = true}, true), Protocol::sender_put},
+      {"large, receiver early", with(1001, early), Protocol::receiver_put},
+      {"large, receiver early, by write", with(1001, {.ready = true, .can_put = true}, true), Protocol::receiver_put},
       // What there is no room for.
-      {"nothing", with(0, false, true, true), Protocol::eager},
-      {"nothing, without credit", without_credit(with(0, false, false, true)), Protocol::sender_data},
-      {"small, without credit", without_credit(with(100, false, true, true)), Protocol::sender_get},
-      {"small, without credit, receiver early", without_credit(with(100, true, true, true)), Protocol::receiver_put},
-      {"medium, no buffer", without_buffer(with(500, false, true, true)), Protocol::sender_get},
-      {"medium, no buffer, nothing to get", without_buffer(with(500, false, false, false)), Protocol::sender_data},
+      {"nothing", with(0, late), Protocol::eager},
+      {"nothing, without credit", without_credit(with(0, {.can_get = true})), Protocol::sender_data},
+      {"small, without credit", without_credit(with(100, late)), Protocol::sender_get},
+      {"small, without credit, receiver early", without_credit(with(100, early)), Protocol::receiver_put},
+      {"medium, no buffer", with(500, late, false, 0), Protocol::sender_get},
+      {"medium, no buffer, nothing to get", with(500, sends, false, 0), Protocol::sender_data},
       // Paths that only send.
-      {"large, sender early, no get", with(5000, false, false, false), Protocol::sender_data},
-      {"large, receiver early, no put", with(5000, true, false, false), Protocol::receiver_stream},
+      {"large, sender early, no get", with(5000, sends), Protocol::sender_data},
+      {"large, receiver early, no put", with(5000, early_sends), Protocol::receiver_stream},
       // Copies that cost a CPU: the receiver is in its library.
-      {"large, receiver there, blocking", with(5000, true, true, true, true, false), Protocol::receiver_stream},
-      {"large, receiver there, nonblocking", with(5000, true, true, true, true), Protocol::sender_get},
-      {"medium, receiver there, nonblocking", with(500, true, true, true, true), Protocol::receiver_stream},
-      {"large, receiver there, nonblocking, no get", with(5000, true, true, false, true), Protocol::receiver_stream},
-      {"large, receiver computes", with(5000, true, true, true, false), Protocol::receiver_put},
-      {"large, receiver computes, blocking", with(5000, true, true, true, false, false), Protocol::receiver_put},
-      {"large, receiver computes, nonblocking, decided later", later(with(5000, true, true, true, false)),
-       Protocol::sender_get},
-      {"large, receiver computes, blocking, nothing to decide", later(with(5000, true, true, true, false, false)),
-       Protocol::receiver_put},
-      {"medium, receiver computes, nonblocking, decided later", later(with(500, true, true, true, false)),
-       Protocol::sender_get},
-      {"medium, receiver there, nonblocking, nothing to decide", later(with(500, true, true, true, true)),
+      {"large, receiver there, blocking", with(5000, there(blocking(early))), Protocol::receiver_stream},
+      {"large, receiver there, nonblocking", with(5000, there(early)), Protocol::sender_get},
+      {"medium, receiver there, nonblocking", with(500, there(early)), Protocol::receiver_stream},
+      {"large, receiver there, nonblocking, no get", with(5000, there({.ready = true, .can_put = true})),
        Protocol::receiver_stream},
-      {"large, receiver computes, no put", with(5000, true, false, true, false), Protocol::receiver_stream},
+      {"large, receiver computes", with(5000, early), Protocol::receiver_put},
+      {"large, receiver computes, blocking", with(5000, blocking(early)), Protocol::receiver_put},
+      {"large, receiver computes, nonblocking, decided later", with(5000, later(early)), Protocol::sender_get},
+      {"large, receiver computes, blocking, nothing to decide", with(5000, blocking(later(early))),
+       Protocol::receiver_put},
+      {"medium, receiver computes, nonblocking, decided later", with(500, later(early)), Protocol::sender_get},
+      {"medium, receiver there, nonblocking, nothing to decide", with(500, there(later(early))),
+       Protocol::receiver_stream},
+      {"large, receiver computes, no put", with(5000, {.ready = true, .can_get = true}), Protocol::receiver_stream},
   };
-  for (const Row& row : rows) EXPECT_EQ(choose_protocol(row.situation), row.expected) << row.what;
+  for (const Row& row : rows) EXPECT_EQ(chosen(row.situation), row.expected) << row.what;
+}
+
+TEST(Protocol, ARowThatRefusesLeavesTheMessageToTheNext) {
+  SendSituation s = with(500, {.can_put = true, .can_get = true});
+  s.queues = true;
+  std::vector<Protocol> asked;
+  choose_protocol(s, [&](const ProtocolRecord& row) {
+    asked.push_back(row.protocol);
+    return row.protocol == Protocol::sender_get;
+  });
+  EXPECT_EQ(asked, (std::vector{Protocol::tuple, Protocol::hybrid, Protocol::sender_get}));
+}
+
+TEST(Protocol, EveryProtocolHasOneRecord) {
+  for (size_t i = 0; i < kProtocolCount; ++i) {
+    const ProtocolRecord& record = record_of(Protocol(i));
+    EXPECT_STREQ(record.name(), kProtocolNames[i]);
+    EXPECT_TRUE(record.begin && record.on_answer && record.withdraw && record.report) << record.name();
+  }
+}
+
+TEST(WhoCopies, AsksForThePeerOnlyWhereItMatters) {
+  int asked = 0;
+  const auto present = [&] { return ++asked, true; };
+  const CopySituation receiver{.side = Side::receiver, .can_get = true};
+  EXPECT_EQ(who_copies(receiver, present), Mover::get) << "a stream is no faster";
+  EXPECT_EQ(who_copies({.side = Side::receiver, .stream_faster = true}, present), Mover::stream) << "nothing to get";
+  EXPECT_EQ(
+      who_copies({.can_put = true, .can_get = true, .stream_faster = true, .leaves = true, .lockable = true}, present),
+      Mover::defer);
+  EXPECT_EQ(asked, 0);
+  EXPECT_EQ(who_copies({.side = Side::receiver, .can_get = true, .stream_faster = true}, present), Mover::stream);
+  EXPECT_EQ(who_copies({.can_put = true, .stream_faster = true}, [] { return false; }), Mover::put);
+  EXPECT_EQ(asked, 1);
+}
+
+TEST(WhoCopies, ASenderThatWaitsCopiesWhenItsReceiverIsLate) {
+  const auto idle = [](bool known, bool present, bool patient) {
+    return who_copies({.can_put = known, .peer_present = present, .idle = true, .patient = patient});
+  };
+  EXPECT_EQ(idle(true, false, true), Mover::put);
+  EXPECT_EQ(idle(true, true, true), Mover::defer) << "the receiver is there to do it";
+  EXPECT_EQ(idle(false, false, true), Mover::copy_out) << "(0,0,60,X,0,0): nobody knows where it is wanted";
+  EXPECT_EQ(idle(false, true, true), Mover::defer);
+  EXPECT_EQ(idle(false, true, false), Mover::copy_out) << "it has not come for it";
 }
 
 Ready ready(uint64_t context, int tag, uint32_t arrived, uint16_t ahead, uint32_t serial, uint32_t oldest = 0) {

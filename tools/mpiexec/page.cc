@@ -109,7 +109,7 @@ void add_names(Json& json, const Timeline& timeline, const PageContexts& context
   json.close(']').key("causes").open('[');
   for (const char* name : kCauseNames) json.text(name);
   json.close(']').key("protocols").open('[');
-  for (const auto& protocol : kProtocols) json.text(protocol.name);
+  for (const char* protocol : kProtocolNames) json.text(protocol);
   json.close(']').key("algorithms").open('[');
   if (!timeline.records().empty()) {
     for (uint16_t i = 1; i <= record::kMaxAlgorithms; ++i) {

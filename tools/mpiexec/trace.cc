@@ -26,7 +26,7 @@ using record::EventKind;
 /// A receive that took less was just copied.
 constexpr uint64_t kWorthShowing_ns = 2000;
 
-const char* protocol_name(uint16_t what) { return what < kProtocolCount ? kProtocols[what].name : "message"; }
+const char* protocol_name(uint16_t what) { return what < kProtocolCount ? kProtocolNames[what] : "message"; }
 
 const char* control_name(uint16_t what) {
   switch (wire::Kind(what)) {

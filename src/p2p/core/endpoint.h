@@ -114,15 +114,10 @@ class alignas(64) Endpoint {
   /// Copies are made by a CPU, and each side can ask whether the other one is there to make its part.
   bool arbitrates() const { return arbiter && memory && !memory->remote_properties().autonomous; }
   bool peer_is_polling(bool stays = false) const { return arbiter && arbiter->peer_is_polling(*lane_, stays); }
-  bool stream_is_faster(size_t bytes) const { return arbiter && arbiter->stream_is_faster(*lane_, bytes); }
-  /// It is better to stream a message of that length than to copy it alone: the peer is there, and a stream is faster.
-  bool peer_streams(size_t bytes, bool stays = false) const {
-    return stream_is_faster(bytes) && peer_is_polling(stays);
-  }
-  /// The same for the rest of a message after a get or put of a piece.
-  bool peer_has_come(size_t bytes) const {
-    return arbiter && arbiter->peer_has_polled(*lane_) && arbiter->stream_is_faster(*lane_, bytes);
-  }
+  /// After a get or put of a piece: the peer is in its library, or was meanwhile.
+  bool peer_has_polled() const { return arbiter && arbiter->peer_has_polled(*lane_); }
+  /// As CopySituation: false where no CPU copies.
+  bool stream_is_faster(size_t bytes) const { return arbitrates() && arbiter->stream_is_faster(*lane_, bytes); }
 
  private:
   friend class Endpoints;

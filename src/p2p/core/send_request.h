@@ -11,6 +11,7 @@
 #include "p2p/core/heartbeat.h"
 #include "p2p/core/library_buffers.h"
 #include "p2p/point_to_point.h"
+#include "p2p/protocols/protocol.h"
 
 namespace tern {
 
@@ -95,6 +96,8 @@ class alignas(64) SendRequest final : public Request, public SendOperation {
   uint32_t token = 0;  ///< 0: none given out
   uint8_t waits = 0;
   bool large = false;  ///< not sent eagerly, as those who listen were told (base/events.h)
+  Protocol protocol = Protocol::eager;  ///< what it took, or was asked last to take
+  bool stream_faster = false;           ///< as CopySituation, from its beginning on
 
   size_t data_bytes() const { return size_t(arguments.count) * arguments.type->size(); }
   Cursor data() const { return Cursor(const_cast<void*>(arguments.buffer), arguments.count, *arguments.type); }

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "p2p/core/who_copies.h"
+
 namespace tern {
 
-Pieces::Pieces(const Endpoint& peer, size_t bytes, bool by_pieces, bool either) {
+Pieces::Pieces(const Endpoint& peer, bool stream_faster, bool either) {
   // Nothing would be streamed: each piece costs a system call for nothing.
-  if (!by_pieces || !peer.stream_is_faster(bytes)) return;
+  if (!stream_faster) return;
   const CopyArbiterProperties& properties = peer.arbiter->arbiter_properties();
   most_bytes_ = properties.piece_bytes;
   now_bytes_ = either && properties.first_piece_bytes != 0 ? properties.first_piece_bytes : most_bytes_;
@@ -21,14 +23,14 @@ size_t Pieces::next(size_t left) {
 
 // --- Get
 
-void Gets::begin(ReceiveRequest& receive, const ReceivedRts& rts) {
+void Gets::begin(ReceiveRequest& receive, const ReceivedRts& rts, bool stream_faster) {
   Get& get = *gets_.create();
   get.owner = this;
   get.receive = &receive;
   get.rts = rts;
   get.key = RemoteKey{{rts.body.key[0], rts.body.key[1]}};
-  get.pieces =
-      Pieces(*receive.sender, size_t(receive.status.bytes), by_pieces_, receive.announced() && !rts.from_library());
+  get.stream_faster = stream_faster;
+  get.pieces = Pieces(*receive.sender, stream_faster, receive.announced() && !rts.from_library());
   get.done = [](TransferOperation& operation, Error e) {
     auto& self = static_cast<Get&>(operation);
     self.error = std::move(e);
@@ -63,7 +65,11 @@ bool Gets::piece_done(Get& get) {
   Endpoint& peer = *receive.sender;
   const size_t bytes = size_t(receive.status.bytes);
   if (!get.error) get.offset += get.bytes;
-  if (!get.error && get.offset < bytes && !peer.lost() && !peer.peer_has_come(bytes)) return true;
+  TERN_ASSERT(get.offset <= bytes);
+  if (!get.error && get.offset < bytes && !peer.lost()) {
+    const CopySituation rest{.side = Side::receiver, .can_get = true, .stream_faster = get.stream_faster};
+    if (who_copies(rest, [&] { return peer.peer_has_polled(); }) == Mover::get) return true;
+  }
   const size_t offset = get.offset;
   const ReceivedRts rts = get.rts;
   Error error = std::move(get.error);
@@ -90,7 +96,7 @@ bool Puts::begin(SendRequest& send, const wire::ClearBody& to, uint8_t flags, si
   put.wanted = size_t(std::min<uint64_t>(to.bytes, put.total));
   put.offset = std::min(offset, put.wanted);
   put.key = RemoteKey{{to.key[0], to.key[1]}};
-  put.pieces = Pieces(send.endpoint, put.wanted, by_pieces_, rendezvous && !rendezvous->exposed.empty());
+  put.pieces = Pieces(send.endpoint, send.stream_faster, rendezvous && !rendezvous->exposed.empty());
   put.tell = flags;
   put.wakes = flags == 0;
   put.done = [](TransferOperation& operation, Error e) {
@@ -171,7 +177,11 @@ bool Puts::piece_done(Put& put) {
     end(put);
     return false;
   }
-  if (!put.error && !peer.lost() && !peer.peer_has_come(put.wanted)) return true;
+  TERN_ASSERT(put.error || put.offset < put.wanted);
+  if (!put.error && !peer.lost()) {
+    const CopySituation rest{.side = Side::sender, .can_put = true, .stream_faster = send.stream_faster};
+    if (who_copies(rest, [&] { return peer.peer_has_polled(); }) == Mover::put) return true;
+  }
   if (peer.lost()) {
     if (!send.error) send.error = endpoints_.loss_of(peer.peer);
     end(put);

@@ -1,7 +1,7 @@
 // Puts and gets. Where they are copies by a CPU (no autonomous path) they go piece by piece: if the peer comes to its
-// library meanwhile, the rest is streamed, which both copy at the same time. Where either may copy (deferred_copies.h)
-// the peer is likely to come soon: pieces begin short and double, so that it waits for no longer than this rank has
-// worked alone.
+// library meanwhile and a stream is faster (who_copies.h), the rest is streamed. Where either may copy
+// (deferred_copies.h) the peer is likely to come soon: pieces begin short and double, so that it waits for no longer
+// than this rank has worked alone.
 //
 //   getter                        owner                    putter                        owner
 //     get piece, piece ...          computes                 put piece, piece ...          computes
@@ -25,8 +25,9 @@ namespace tern {
 /// How much of a transfer is moved at a time.
 class Pieces {
  public:
-  /// Of a message of `bytes`. `by_pieces`: false: all at once. `either`: either side may copy it.
-  Pieces(const Endpoint& peer, size_t bytes, bool by_pieces, bool either);
+  /// Of a message to or from that peer. `stream_faster`: its rest may be streamed; false: all at once. `either`: either
+  /// side may copy it.
+  Pieces(const Endpoint& peer, bool stream_faster, bool either);
   Pieces() = default;
   /// How much of `left` is moved now.
   size_t next(size_t left);
@@ -51,11 +52,11 @@ class Gets {
     ~Client() = default;
   };
 
-  /// `by_pieces`: as Pieces.
-  Gets(Receives& receives, Endpoints& endpoints, Client& client, bool by_pieces)
-      : receives_(receives), endpoints_(endpoints), client_(client), by_pieces_(by_pieces) {}
+  Gets(Receives& receives, Endpoints& endpoints, Client& client)
+      : receives_(receives), endpoints_(endpoints), client_(client) {}
 
-  void begin(ReceiveRequest& receive, const ReceivedRts& rts);
+  /// `stream_faster`: as CopySituation.
+  void begin(ReceiveRequest& receive, const ReceivedRts& rts, bool stream_faster);
 
  private:
   struct Get final : TransferOperation {
@@ -64,6 +65,7 @@ class Gets {
     ReceivedRts rts{};
     size_t offset = 0;  ///< so much of the data is here; `bytes` more are on their way
     Pieces pieces;
+    bool stream_faster = false;
     bool in_call = false;   ///< RemoteMemory::get has not returned
     bool finished = false;  ///< done was called meanwhile
     Error error;
@@ -74,15 +76,14 @@ class Gets {
   Receives& receives_;
   Endpoints& endpoints_;
   Client& client_;
-  const bool by_pieces_;
   Pool<Get, 16> gets_;
 };
 
 /// Puts the data of sends to where their receivers want it.
 class Puts {
  public:
-  Puts(Sends& sends, Endpoints& endpoints, ControlMessages& control, bool by_pieces)
-      : sends_(sends), endpoints_(endpoints), control_(control), by_pieces_(by_pieces) {}
+  Puts(Sends& sends, Endpoints& endpoints, ControlMessages& control)
+      : sends_(sends), endpoints_(endpoints), control_(control) {}
 
   /// Puts the send's data to where `to` says; the send waits for that (kPut). The receiver is told, as the flags `tell`
   /// of `filled` say, at once or when it is done; with none it sees for itself. False: the put has failed at once,
@@ -112,7 +113,6 @@ class Puts {
   Sends& sends_;
   Endpoints& endpoints_;
   ControlMessages& control_;
-  const bool by_pieces_;
   Pool<Put, 16> puts_;
 };
 

@@ -36,6 +36,8 @@ CopyOut::Result CopyOut::begin(SendRequest& send) {
   copied.attended = copied.requested = false;
   SendRequest& own = sends_.create(peer, copied);
   sends_.open(own);
+  own.protocol = send.protocol = Protocol::hybrid;
+  own.stream_faster = send.stream_faster;
   sends_.rename(send, own);
   RendezvousSend& state = sends_.begin_rendezvous(own, left.sender);
   state.body.bytes = bytes;

@@ -40,42 +40,51 @@ void DeferredCopies::remove(DeferredCopy& copy) {
   want(!copies_.empty());
 }
 
-// This rank has time, and the receiver is not there to see the announcement.
-DeferredCopies::Turn DeferredCopies::turn_of(DeferredCopy& copy) {
-  SendRequest& send = *copy.send;
-  Endpoint& peer = send.endpoint;
+// This rank has had nothing to do for some polls, or is about to sleep.
+bool DeferredCopies::is_due(DeferredCopy& copy) const {
+  const SendRequest& send = *copy.send;
   constexpr uint8_t kBusy = SendRequest::kPath | SendRequest::kAnswer;
-  if (peer.lost() || (send.waits & kBusy)) return Turn::later;
-  // Outside of a poll this rank is about to sleep: nobody might wake it.
-  if (progress_.polling() && ++copy.idle_polls < peer.arbiter->arbiter_properties().idle_polls) return Turn::later;
-  copy.idle_polls = 0;
-  const bool unmatched = copy.to.address == 0;
-  if (unmatched && !progress_.polling()) return Turn::mine;
-  if (!peer.peer_is_polling()) return Turn::mine;
-  return unmatched && ++copy.looks == kPatience ? Turn::mine : Turn::peers;
+  if (send.endpoint.lost() || (send.waits & kBusy)) return false;
+  const bool due = !progress_.polling() ||  // outside of a poll it is about to sleep: nobody might wake it
+                   ++copy.idle_polls >= send.endpoint.arbiter->arbiter_properties().idle_polls;
+  if (due) copy.idle_polls = 0;
+  return due;
+}
+
+// A receiver that is in its library sees the announcement itself, if its receive is posted.
+Mover DeferredCopies::mover_of(DeferredCopy& copy) const {
+  CopySituation s{.side = Side::sender, .idle = true};
+  s.can_put = copy.to.address != 0;
+  s.patient = s.can_put || (progress_.polling() && copy.looks + 1 < kPatience);
+  const Mover mover = who_copies(s, [&] { return copy.send->endpoint.peer_is_polling(); });
+  if (mover == Mover::defer) ++copy.looks;
+  return mover;
 }
 
 int DeferredCopies::advance() {
   int done = 0;
   for (DeferredCopy* copy = copies_.front(); copy; copy = cursor_) {
     cursor_ = copies_.next(copy);
-    const Turn turn = turn_of(*copy);
+    if (!is_due(*copy)) continue;
+    const Mover mover = mover_of(*copy);
     // The peer may go off computing without having copied: this rank must not sleep yet.
-    if (turn == Turn::peers && !progress_.polling()) ++done;
-    if (turn != Turn::mine) continue;
-    done += make(*copy->send, *copy);
+    if (mover == Mover::defer) done += !progress_.polling();
+    else if (mover == Mover::put) done += put(*copy->send, *copy);
+    else done += copy_out(*copy->send, *copy);
   }
   cursor_ = nullptr;
   return done;
 }
 
 // True: the send has got on.
-bool DeferredCopies::make(SendRequest& send, DeferredCopy& copy) {
-  if (copy.to.address == 0) {
-    const CopyOut::Result result = copy_out_.begin(send);  // ends `copy`, if it copies
-    if (result == CopyOut::Result::taken) remove(copy);
-    return result == CopyOut::Result::copied;
-  }
+bool DeferredCopies::copy_out(SendRequest& send, DeferredCopy& copy) {
+  const CopyOut::Result result = copy_out_.begin(send);  // ends `copy`, if it copies
+  if (result == CopyOut::Result::taken) remove(copy);
+  return result == CopyOut::Result::copied;
+}
+
+// True: the send has got on.
+bool DeferredCopies::put(SendRequest& send, DeferredCopy& copy) {
   const bool locked = send.endpoint.arbiter->try_lock_copy(nullptr, send.rendezvous()->exposed.key());
   const wire::ClearBody to = copy.to;
   remove(copy);

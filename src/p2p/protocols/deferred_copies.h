@@ -17,6 +17,7 @@
 #include "p2p/core/chore.h"
 #include "p2p/core/sends.h"
 #include "p2p/core/transfers.h"
+#include "p2p/core/who_copies.h"
 #include "p2p/matching/sent_log.h"
 #include "p2p/protocols/copy_out.h"
 
@@ -30,16 +31,17 @@ class DeferredCopies final : Chore {
   /// Its memory is exposed, with a copy lock if the path has them, and its receive waits at `to`. Does nothing where
   /// the path does not allow it.
   void add(SendRequest& send, RendezvousSend& state, const wire::ClearBody& to);
-  /// The same while its receive is not known. Does nothing for a message that cannot be copied out.
+  /// Its receive is not known yet. Does nothing for a message that cannot be copied out.
   void add_unmatched(SendRequest& send, RendezvousSend& state);
   void remove(DeferredCopy& copy);
 
  private:
   int advance() override;
   void append(SendRequest& send, DeferredCopy& copy);
-  bool make(SendRequest& send, DeferredCopy& copy);
-  enum class Turn : uint8_t { mine, peers, later };
-  Turn turn_of(DeferredCopy& copy);
+  bool copy_out(SendRequest& send, DeferredCopy& copy);
+  bool put(SendRequest& send, DeferredCopy& copy);
+  bool is_due(DeferredCopy& copy) const;
+  Mover mover_of(DeferredCopy& copy) const;
 
   Sends& sends_;
   Puts& puts_;

@@ -6,27 +6,26 @@
 
 namespace tern {
 
-void HybridSender::begin(SendRequest& send, bool blocking) {
+bool HybridSender::begin(SendRequest& send, const SendSituation& s) {
   const SendArguments a = send.arguments;
   Endpoint& peer = send.endpoint;
-  const size_t bytes = send.data_bytes();
   LibraryBuffers::Loan buffer = buffers_.borrow(peer);
-  if (!buffer) {  // the path has no more memory for it, whatever the tunable says
+  if (!buffer) {
     ++counters_.no_buffer;
-    const bool can_get = a.type->is_contiguous() && peer.can_get() && !policy_.by_write;
-    rendezvous_.begin(send, can_get ? Protocol::sender_get : Protocol::sender_data, nullptr);
-    return;
+    return false;
   }
-  send.data().pack(buffer.memory(), bytes);
-  progress_.clock().charge_copy(bytes);
+  TERN_ASSERT(s.bytes <= peer.properties().hybrid_bytes);
+  sends_.note(Protocol::hybrid, peer, a, s.bytes);
+  send.data().pack(buffer.memory(), s.bytes);
+  progress_.clock().charge_copy(s.bytes);
   // Its announcement may have come meanwhile. But a tuple queue must not begin between the decision that this message
   // does not take it and the message's own announcement.
   if (!progress_.polling() && !peer.tuples) progress_.poll();
   if (peer.lost()) {
     sends_.fail(send, endpoints_.loss_of(a.peer));
-    return;
+    return true;
   }
-  SendRequest& own = send_copy(a, peer, std::move(buffer), bytes, blocking);
+  SendRequest& own = send_copy(a, peer, std::move(buffer), s);
   send.state = SendRequest::HybridCopy{own.token};
   if (own.waits & SendRequest::kPath) {
     // The path had no room: what it still has to be given leaves in this rank's polls, so the sender is not free yet.
@@ -36,6 +35,7 @@ void HybridSender::begin(SendRequest& send, bool blocking) {
     sends_.settle(send, 0);
   }
   own.release();  // destroys itself when it completes
+  return true;
 }
 
 void HybridSender::copy_has_left(Request& own) {
@@ -46,30 +46,33 @@ void HybridSender::copy_has_left(Request& own) {
 }
 
 // Its token is 0 when it cannot be taken back.
-SendRequest& HybridSender::send_copy(const SendArguments& a, Endpoint& peer, LibraryBuffers::Loan buffer, size_t bytes,
-                                     bool blocking) {
+SendRequest& HybridSender::send_copy(const SendArguments& a, Endpoint& peer, LibraryBuffers::Loan buffer,
+                                     const SendSituation& s) {
   if (!types_) types_ = std::make_unique<PredefinedTypes>();
   SendArguments copied = a;
   copied.buffer = buffer.memory();
-  copied.count = Count(bytes);
+  copied.count = Count(s.bytes);
   copied.type = &types_->get(type_id::kByte);
   copied.attended = copied.requested = false;
   SendRequest& own = sends_.create(peer, copied);
   sends_.open(own);
-  const Ready* ready = peer.messages.find(a.context, a.tag);
-  Protocol protocol = Protocol::hybrid;
-  if (ready) protocol = choice_.choose(peer, copied, bytes, ready, blocking);
-  if (protocol == Protocol::receiver_put || protocol == Protocol::receiver_stream) {
-    sends_.begin_rendezvous(own, rendezvous_).buffer = std::move(buffer);  // given back with the request's state
-    if (protocol == Protocol::receiver_put) announced_.put(own, *ready);
-    else announced_.stream(own);
-  } else {
+  own.protocol = Protocol::hybrid;
+  SendSituation its = ProtocolChoice::begin(peer, s.bytes, s.blocking);
+  if (const Ready* ready = peer.messages.find(a.context, a.tag)) choice_.complete(its, peer, copied, ready);
+  own.stream_faster = its.stream_faster;
+  if (!its.ready || its.mover == Mover::defer) {
     rendezvous_.begin(own, std::move(buffer));
+    return own;
   }
+  const Ready ready = *its.ready;
+  sends_.begin_rendezvous(own, rendezvous_).buffer = std::move(buffer);  // given back with the request's state
+  if (its.mover == Mover::put) announced_.put(own, ready);
+  else announced_.stream(own);
   return own;
 }
 
 void HybridSender::cancel(SendRequest& send, uint32_t copy_token) {
+  if (copy_token == 0) return;
   SendRequest* own = sends_.find(send.endpoint, copy_token);
   const SendArguments& a = send.arguments;
   const bool found = own && own->from_library() && own->arguments.tag == a.tag && own->arguments.context == a.context;

@@ -34,7 +34,7 @@ class HybridSender {
  public:
   HybridSender(ProgressEngine& progress, Endpoints& endpoints, Sends& sends, LibraryBuffers& buffers,
                ProtocolChoice& choice, AnnouncedSender& announced, RendezvousSender& rendezvous,
-               ProtocolCounters& counters, const RendezvousPolicy& policy)
+               ProtocolCounters& counters)
       : progress_(progress),
         endpoints_(endpoints),
         sends_(sends),
@@ -42,11 +42,11 @@ class HybridSender {
         choice_(choice),
         announced_(announced),
         rendezvous_(rendezvous),
-        counters_(counters),
-        policy_(policy) {}
+        counters_(counters) {}
 
-  void begin(SendRequest& send, bool blocking);
-  /// MPI_Cancel of a hybrid send, which is over; what may still be taken back is its copy.
+  /// False: refused, the path has no more memory for it, whatever the tunable says.
+  bool begin(SendRequest& send, const SendSituation& s);
+  /// MPI_Cancel of a hybrid send, which is over; what may still be taken back is its copy. `copy_token`: 0: it may not.
   void cancel(SendRequest& send, uint32_t copy_token);
   /// The peer has read a library buffer. `name`: 0: none.
   void released(Endpoint& peer, uint16_t name);
@@ -54,8 +54,7 @@ class HybridSender {
 
  private:
   static void copy_has_left(Request& own);
-  SendRequest& send_copy(const SendArguments& a, Endpoint& peer, LibraryBuffers::Loan buffer, size_t bytes,
-                         bool blocking);
+  SendRequest& send_copy(const SendArguments& a, Endpoint& peer, LibraryBuffers::Loan buffer, const SendSituation& s);
 
   ProgressEngine& progress_;
   Endpoints& endpoints_;
@@ -65,7 +64,6 @@ class HybridSender {
   AnnouncedSender& announced_;
   RendezvousSender& rendezvous_;
   ProtocolCounters& counters_;
-  const RendezvousPolicy policy_;
   std::unique_ptr<PredefinedTypes> types_;  ///< made when first used
 };
 

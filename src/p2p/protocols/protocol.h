@@ -1,26 +1,12 @@
-// Which protocol a message takes: one function of what is known when it is sent, a table (Small and Yuan 2009,
-// Table 1). Each protocol's messages and states are in the file named beside it.
-//
-//   message size          sender early                    receiver early (its announcement is here)
-//   <= eager              eager                           eager
-//   <= hybrid             hybrid                          receiver_put, or receiver_stream
-//   larger                sender_get | _put | _data       receiver_put, or receiver_stream
-//
-// With tuple queues (mode tupleq) every message whose tuple has a queue is offered to it before the table is asked,
-// whatever its size (tuples.h): whether it goes there is known when the queue has taken it. The others as here.
-// Both at about the same time: as sender early; announcement and message cross, see rendezvous_send.h.
-// Where a copy costs CPU time of a rank (no autonomous path), it matters which rank has time for it. A receiver that is
-// in its library takes its part of a stream, which is faster than one CPU copying alone; for one that computes, the
-// data is put into its buffer meanwhile. A nonblocking sender may go off computing, so a long message is only
-// announced: the receiver fetches it, or asks for a stream, whichever fits when it gets there; or the sender puts it,
-// if it waits before the receiver does (deferred_copies.h).
+// The protocols of messages by name, what is counted of them, and the modes that a user can choose. Which protocol a
+// message takes, and what each does, is the table of protocols/table.h. Thread rule: values.
 #pragma once
 
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/tunables.h"
@@ -38,6 +24,10 @@ enum class Protocol : uint8_t {
   sender_data,      ///< rendezvous_send.h: the receiver clears, the sender sends
 };
 inline constexpr size_t kProtocolCount = 8;
+/// By Protocol: as statistics and traces call them.
+inline constexpr const char* kProtocolNames[] = {"eager",  "tuple",      "receiver-put", "receiver-stream",
+                                                 "hybrid", "sender-put", "sender-get",   "sender-data"};
+static_assert(std::size(kProtocolNames) == kProtocolCount);
 
 /// How large messages are sent (tunable `rendezvous`).
 enum class RendezvousMode : uint8_t { customised, rput, rget, stream, tupleq };
@@ -54,61 +44,6 @@ struct RendezvousPolicy {
 };
 /// Reads them; an error names what they may be.
 Error parse_rendezvous(const Tunables& tunables, RendezvousPolicy& policy);
-
-/// What the choice depends on.
-struct SendSituation {
-  size_t bytes;
-  size_t eager_limit;  ///< of the path to the peer
-  /// Of the path; 0: no library buffer is free, the send is synchronous, or the mode has no hybrid.
-  size_t hybrid_limit;
-  bool credit;          ///< the receiver still has room for that much unread data from us
-  bool ready;           ///< the receive is posted, and has been announced
-  bool can_put;         ///< the path puts from this memory into that receive's
-  bool can_get;         ///< the path gets from this memory: contiguous, and the peer may read it
-  bool receiver_polls;  ///< a copy would cost CPU time, and the receiver is in its library and takes its part
-  bool returns;         ///< nonblocking: the sender may go off computing
-  bool can_defer;       ///< a copy would cost CPU time, and whose can be decided later
-  bool by_write;        ///< sender first: put rather than get
-};
-
-struct ProtocolRecord {
-  Protocol protocol;
-  const char* name;
-  bool (*applies)(const SendSituation&);
-};
-
-constexpr bool goes_eagerly(size_t bytes, size_t eager_limit, bool credit) { return bytes <= eager_limit && credit; }
-
-/// A message of a nonblocking sender, where it matters whose CPU copies. One of medium size is streamed without asking
-/// to a receiver that is in its library: it is soon over.
-constexpr bool decided_later(const SendSituation& s) {
-  return s.returns && s.can_get && (s.receiver_polls ? s.bytes > s.hybrid_limit : s.can_defer);
-}
-
-/// In order of preference; the last always applies.
-inline constexpr ProtocolRecord kProtocols[] = {
-    {Protocol::eager, "eager", [](const SendSituation& s) { return goes_eagerly(s.bytes, s.eager_limit, s.credit); }},
-    {Protocol::tuple, "tuple", [](const SendSituation&) { return false; }},  // before the table: see above
-    {Protocol::receiver_put, "receiver-put",
-     [](const SendSituation& s) { return s.ready && s.can_put && !s.receiver_polls && !decided_later(s); }},
-    {Protocol::receiver_stream, "receiver-stream", [](const SendSituation& s) { return s.ready && !decided_later(s); }},
-    {Protocol::hybrid, "hybrid",
-     [](const SendSituation& s) { return s.bytes > s.eager_limit && s.bytes <= s.hybrid_limit && !decided_later(s); }},
-    {Protocol::sender_put, "sender-put", [](const SendSituation& s) { return s.by_write && s.can_put; }},
-    {Protocol::sender_get, "sender-get", [](const SendSituation& s) { return s.can_get && s.bytes != 0; }},
-    {Protocol::sender_data, "sender-data", [](const SendSituation&) { return true; }},
-};
-static_assert(sizeof kProtocols / sizeof kProtocols[0] == kProtocolCount);
-
-constexpr Protocol choose_protocol(const SendSituation& situation) {
-  Protocol chosen = Protocol::sender_data;
-  // Unrolled, so that the table costs no calls.
-  [&]<size_t... kRow>(std::index_sequence<kRow...>) {
-    static_cast<void>(((kProtocols[kRow].applies(situation) && (chosen = kProtocols[kRow].protocol, true)) || ...));
-  }
-  (std::make_index_sequence<kProtocolCount>());
-  return chosen;
-}
 
 /// Who was there first, as the receiver sees it (Small and Yuan 2009, Figure 3).
 enum class Arrival : uint8_t {

@@ -41,40 +41,39 @@ Error check_rendezvous_tunables(const Tunables& tunables) {
   return parse_rendezvous(tunables, policy);
 }
 
-SendSituation ProtocolChoice::situation(Endpoint& peer, const SendArguments& a, size_t bytes, const Ready* ready,
-                                        bool blocking) {
-  const size_t hybrid_bytes = peer.properties().hybrid_bytes;
-  const bool contiguous = a.type->is_contiguous();
-  const bool customised = is_customised(policy_.mode, peer.tuples);
-  SendSituation s{};
-  s.bytes = bytes;
-  s.eager_limit = peer.eager_limit();
-  s.credit = peer.credit.covers(bytes);
-  s.returns = !blocking;
+void ProtocolChoice::complete(SendSituation& s, const Endpoint& peer, const SendArguments& a, const Ready* ready) {
   s.by_write = policy_.by_write;
-  if (policy_.mode == RendezvousMode::stream) return s;
+  if (policy_.mode == RendezvousMode::stream) return;
+  const size_t hybrid_bytes = peer.properties().hybrid_bytes;
+  const bool customised = is_customised(policy_.mode, peer.tuples);
+  const bool contiguous = a.type->is_contiguous();
+  s.stream_faster = customised && peer.stream_is_faster(s.bytes);
   // Where both attend, neither computes while the other one copies: only the speed of the copy counts.
   const bool attended = customised && a.attended && peer.copy_locks();
-  if (!attended || !peer.stream_is_faster(bytes)) {
-    s.ready = ready != nullptr;
-    const bool may_put = ready ? takes_put(ready->body, bytes) : policy_.by_write;
+  if (!attended || !s.stream_faster) {
+    s.ready = ready;
+    const bool may_put = ready ? takes_put(ready->body, s.bytes) : policy_.by_write;
     s.can_put = contiguous && may_put && peer.can_put();
     s.can_get = contiguous && peer.can_get() && !policy_.by_write;
   }
-  if (!customised) return s;
-  s.can_defer = ready && peer.copy_locks() && !peer.autonomous() && s.can_put && s.can_get;
-  const bool fetched = attended && s.can_get;
-  const bool left_to_receiver = s.returns && !ready && s.can_get && !peer.autonomous();
+  if (!customised) return;
+  const bool left_to_receiver = !s.blocking && !ready && s.can_get && !peer.autonomous();
   const size_t copied_bytes = left_to_receiver ? hybrid_bytes / kNonblockingDivisor : hybrid_bytes;
-  if (a.mode != SendMode::synchronous && bytes <= copied_bytes && peer.can_get_lent() && !fetched) {
+  const bool fetched = attended && s.can_get;
+  if (a.mode != SendMode::synchronous && s.bytes <= copied_bytes && peer.can_get_lent() && !fetched) {
     if (buffers_.any_for(peer)) s.hybrid_limit = hybrid_bytes;
     else ++counters_.no_buffer;
   }
-  // Looking takes a moment, which is saved where the answer would change nothing.
-  const bool matters =
-      ready && !peer.autonomous() && (s.can_put || s.can_get) && !(s.returns && s.can_defer && bytes > s.hybrid_limit);
-  s.receiver_polls = matters && peer.peer_streams(bytes, ready->body.stays());
-  return s;
+  if (!s.ready) return;
+  // A message of medium size is streamed to a receiver that is there without asking it: it is soon over.
+  s.mover = who_copies({.side = Side::sender,
+                        .can_put = s.can_put,
+                        .can_get = s.can_get,
+                        .stream_faster = s.stream_faster,
+                        .leaves = !s.blocking,
+                        .lockable = s.can_put && peer.copy_locks() && !peer.autonomous(),
+                        .soon_over = s.bytes <= s.hybrid_limit},
+                       [&] { return peer.peer_is_polling(ready->body.stays()); });
 }
 
 }  // namespace tern

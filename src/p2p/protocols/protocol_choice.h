@@ -1,4 +1,4 @@
-// ProtocolChoice: asks the table (protocol.h) which protocol a large message takes, and knows what the table asks for.
+// ProtocolChoice: finds out what the table of protocols (table.h) asks of a send.
 // Thread rule: under the rank's lock.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include "p2p/matching/sent_log.h"
 #include "p2p/point_to_point.h"
 #include "p2p/protocols/protocol.h"
+#include "p2p/protocols/situation.h"
 
 namespace tern {
 
@@ -17,14 +18,18 @@ class ProtocolChoice {
   ProtocolChoice(const RendezvousPolicy& policy, const LibraryBuffers& buffers, ProtocolCounters& counters)
       : policy_(policy), buffers_(buffers), counters_(counters) {}
 
-  /// `ready`: the announced receive that it will match; null: none is known. `blocking`: its sender waits for it.
-  Protocol choose(Endpoint& peer, const SendArguments& a, size_t bytes, const Ready* ready, bool blocking) {
-    return choose_protocol(situation(peer, a, bytes, ready, blocking));
+  /// What the rows of small messages are asked with.
+  static SendSituation begin(const Endpoint& peer, size_t bytes, bool blocking) {
+    return {.bytes = bytes,
+            .eager_limit = peer.eager_limit(),
+            .credit = peer.credit.covers(bytes),
+            .queues = peer.tuples != nullptr,
+            .blocking = blocking};
   }
+  /// What the other rows are. `ready`: the announced receive that the message will match; null: none is known.
+  void complete(SendSituation& s, const Endpoint& peer, const SendArguments& a, const Ready* ready);
 
  private:
-  SendSituation situation(Endpoint& peer, const SendArguments& a, size_t bytes, const Ready* ready, bool blocking);
-
   const RendezvousPolicy policy_;
   const LibraryBuffers& buffers_;
   ProtocolCounters& counters_;

@@ -127,25 +127,29 @@ void RendezvousReceiver::answer(ReceiveRequest& receive, const ReceivedRts& anno
     await_sender(receive, rts, arrival);
     return;
   }
-  if (body.address != 0 && worth_getting(receive, rts)) {
+  const bool stream_faster =
+      is_customised(policy_.mode, peer.tuples) && peer.stream_is_faster(size_t(receive.status.bytes));
+  if (mover_of(receive, rts, stream_faster) == Mover::get) {
     counters_.count_received(by_get, arrival);
-    gets_.begin(receive, rts);
+    gets_.begin(receive, rts, stream_faster);
     return;
   }
   const bool put = clear_to_send(receive, rts, 0);
   counters_.count_received(hybrid ? Protocol::hybrid : put ? Protocol::sender_put : Protocol::sender_data, arrival);
 }
 
-// Rather than to have it streamed.
-bool RendezvousReceiver::worth_getting(const ReceiveRequest& receive, const ReceivedRts& rts) const {
+Mover RendezvousReceiver::mover_of(const ReceiveRequest& receive, const ReceivedRts& rts, bool stream_faster) const {
   const Endpoint& peer = *receive.sender;
-  if (rts.from_library()) return peer.can_get_lent();
-  if (!peer.can_get()) return false;
-  if (!is_customised(policy_.mode, peer.tuples) || peer.autonomous()) return true;
-  if (!peer.stream_is_faster(size_t(receive.status.bytes))) return true;
+  CopySituation s{.side = Side::receiver};
+  if (rts.from_library()) {
+    s.can_get = peer.can_get_lent();  // its sender is free already, and would have to come back for a stream
+  } else {
+    s.can_get = rts.body.address != 0 && peer.can_get();
+    s.stream_faster = stream_faster;
+  }
   // Where either may copy (deferred_copies.h) both are likely to come at about the same time.
-  const auto may_stream = [&] { return peer.peer_is_polling(); };
-  return !(receive.announced() ? look_at<Look::sender>(may_stream) : may_stream());
+  const auto present = [&] { return peer.peer_is_polling(); };
+  return who_copies(s, [&] { return receive.announced() ? look_at<Look::sender>(present) : present(); });
 }
 
 // A library buffer is released by its short name, along with another message; anything else by a fin.

@@ -10,6 +10,7 @@
 #include "p2p/core/control_messages.h"
 #include "p2p/core/receives.h"
 #include "p2p/core/transfers.h"
+#include "p2p/core/who_copies.h"
 #include "p2p/matching/unexpected.h"
 #include "p2p/protocols/announcements.h"
 #include "p2p/protocols/protocol.h"
@@ -29,12 +30,12 @@ class RendezvousReceiver final : Chore, Gets::Client {
         control_(control),
         counters_(counters),
         policy_(policy),
-        gets_(receives, endpoints, *this, is_customised(policy.mode, false)) {}
+        gets_(receives, endpoints, *this) {}
 
   void on_rts(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   /// The receive is matched with the announcement.
   void answer(ReceiveRequest& receive, const ReceivedRts& rts, Arrival arrival);
-  /// The same, but a copy that costs CPU time waits for its turn.
+  /// Answers too, but a copy that costs CPU time waits for its turn.
   void answer_in_turn(ReceiveRequest& receive, const ReceivedRts& rts, Arrival arrival);
 
   /// The data of an announced message lies somewhere else now (copy_out.h).
@@ -65,7 +66,7 @@ class RendezvousReceiver final : Chore, Gets::Client {
  private:
   /// One of the answers that wait.
   int advance() override;
-  bool worth_getting(const ReceiveRequest& receive, const ReceivedRts& rts) const;
+  Mover mover_of(const ReceiveRequest& receive, const ReceivedRts& rts, bool stream_faster) const;
   bool may_wait(ReceiveRequest& receive, const ReceivedRts& rts);
   bool clear_to_send(ReceiveRequest& receive, const ReceivedRts& rts, size_t offset);
   void fetched(ReceiveRequest& receive, const ReceivedRts& rts) override;

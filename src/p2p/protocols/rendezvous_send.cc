@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "p2p/core/who_copies.h"
+
 namespace tern {
 
 void RendezvousSender::begin(SendRequest& send, Protocol protocol, const Ready* ready) {
@@ -57,18 +59,17 @@ void RendezvousSender::rts_left(SendOperation& operation, Error error) {
   state->sender.send_data(send);
 }
 
-void RendezvousSender::on_cts(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
-  SendRequest* send = sends_.find(peer, header.token);
-  if (!send || !send->rendezvous() || (bytes != sizeof(wire::ClearBody) && bytes != wire::kShortClearBytes)) return;
+void RendezvousSender::on_cts(SendRequest& send, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  if (!send.rendezvous() || (bytes != sizeof(wire::ClearBody) && bytes != wire::kShortClearBytes)) return;
   // Without kData: an announcement has cleared it before.
-  if (!(send->waits & SendRequest::kData) || send->rendezvous()->clear_pending) return;
+  if (!(send.waits & SendRequest::kData) || send.rendezvous()->clear_pending) return;
   wire::ClearBody body{};
   std::memcpy(&body, payload, bytes);
   if (header.flags & wire::kEither) {
-    deferred_.add(*send, *send->rendezvous(), body);
+    deferred_.add(send, *send.rendezvous(), body);
     return;
   }
-  clear(*send, body, header.context);
+  clear(send, body, header.context);
 }
 
 void RendezvousSender::clear(SendRequest& send, const wire::ClearBody& clear, uint64_t offset_bytes, bool seen) {
@@ -91,16 +92,16 @@ void RendezvousSender::send_data(SendRequest& send) {
   Endpoint& peer = send.endpoint;
   send.waits &= uint8_t(~SendRequest::kData);
   const auto bytes = size_t(std::min<uint64_t>(to.bytes, state.body.bytes));
-  if (to.address != 0 && bytes != 0 && send.arguments.type->is_contiguous() && peer.can_put() &&
-      (peer.autonomous() || mode_ == RendezvousMode::rput || !peer.peer_streams(bytes))) {
-    if (puts_.begin(send, to, state.seen ? 0 : wire::kLanded, offset)) return;
-  }
+  const bool can_put = to.address != 0 && bytes != 0 && send.arguments.type->is_contiguous() && peer.can_put();
+  const CopySituation cleared{.side = Side::sender, .can_put = can_put, .stream_faster = send.stream_faster};
+  if (who_copies(cleared, [&] { return peer.peer_is_polling(); }) == Mover::put &&
+      puts_.begin(send, to, state.seen ? 0 : wire::kLanded, offset))
+    return;
   sends_.stream(send, to.receiver_token, bytes, offset);
 }
 
-void RendezvousSender::on_fin(Endpoint& peer, const wire::Header& header) {
-  SendRequest* send = sends_.find(peer, header.token);
-  if (send && (send->waits & SendRequest::kData)) sends_.settle(*send, SendRequest::kData);
+void RendezvousSender::on_fin(SendRequest& send) {
+  if (send.waits & SendRequest::kData) sends_.settle(send, SendRequest::kData);
 }
 
 }  // namespace tern

@@ -34,10 +34,11 @@ class RendezvousSender {
 
   /// `protocol`: sender_get, sender_put or sender_data. `ready`: its receive is announced; null: it is not.
   void begin(SendRequest& send, Protocol protocol, const Ready* ready);
-  /// The same for the library's own request that carries a copy (hybrid.h).
+  /// Of the library's own request, whose data lies in `buffer` (hybrid.h).
   void begin(SendRequest& send, LibraryBuffers::Loan buffer);
-  void on_cts(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
-  void on_fin(Endpoint& peer, const wire::Header& header);
+  /// The receiver's answers to the announcement of that send.
+  void on_cts(SendRequest& send, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void on_fin(SendRequest& send);
   /// The send's receive has room, as `clear` says: its data goes, from `offset` on, as soon as its rts has left.
   /// `seen`: the receiver sees a put by itself.
   void clear(SendRequest& send, const wire::ClearBody& clear, uint64_t offset_bytes, bool seen = false);
