@@ -40,7 +40,8 @@ class CopyArbiter {
   virtual bool can_get_lent(Lane& lane) { return false; }
 
   /// Whether a message of that length is transferred faster as a stream, which both ranks copy, than by one get or put;
-  /// provided that both ranks have time to copy.
+  /// provided that both ranks have time to copy. Both ranks of a pair have one answer for a length; it may change from
+  /// one message to the next.
   virtual bool stream_is_faster(Lane& lane, size_t bytes) { return true; }
 
   /// Tells peers, which decide whose CPU copies, that this rank is inside its library now. Called in every round of

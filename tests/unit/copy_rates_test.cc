@@ -1,4 +1,7 @@
 // CopyRates: the faster way is taken, the other one is measured again now and then, one that never works is left.
+#include <array>
+#include <memory>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -116,6 +119,48 @@ TEST(CopyRates, LengthsAreJudgedApart) {
   EXPECT_TRUE(rates.prefers_stream(20'000));
   EXPECT_TRUE(rates.prefers_stream(30'000));
   EXPECT_FALSE(rates.prefers_stream(300'000));
+}
+
+int streams_of_pair(PairRates& pair, int messages) {
+  int streamed = 0;
+  for (int i = 0; i < messages; ++i) {
+    const bool stream = pair.prefers_stream(kBytes);
+    streamed += stream;
+    pair.took(stream ? Way::stream : Way::attach, kBytes, kBytes, stream ? 5000 : 1000);
+  }
+  return streamed;
+}
+
+// One rank of the pair sends by attach, and measures it; the other one's messages come as streams, which it measures.
+TEST(PairRates, BothRanksHaveOneAnswer) {
+  auto memory = std::make_unique<std::array<std::byte, sizeof(PairRates) + alignof(PairRates)>>();
+  memory->fill(std::byte{0});
+  void* place = memory->data();
+  size_t room = memory->size();
+  auto* pair = static_cast<PairRates*>(std::align(alignof(PairRates), sizeof(PairRates), place, room));
+  int attached = 0;
+  for (int i = 0; i < 100; ++i) {
+    const bool streamed = pair->prefers_stream(kBytes);
+    attached += !streamed;
+    pair->took(streamed ? Way::stream : Way::attach, kBytes, kBytes, streamed ? 5000 : 1000);
+  }
+  EXPECT_EQ(attached, 92) << "eight messages of each way, then the faster one";
+  EXPECT_FALSE(pair->prefers_stream(kBytes));
+  EXPECT_TRUE(pair->prefers_stream(4 * kBytes)) << "other lengths are judged apart";
+}
+
+// Two processes note times at once: what is lost is a sample.
+TEST(PairRates, TwoRanksMayNoteTimesAtOnce) {
+  alignas(PairRates) static std::byte memory[sizeof(PairRates)];
+  auto* pair = reinterpret_cast<PairRates*>(memory);
+  const auto rank = [&](Way way, uint64_t ns) {
+    for (int i = 0; i < 100'000; ++i) pair->took(way, kBytes, kBytes, ns);
+  };
+  std::thread other(rank, Way::attach, 1000);
+  rank(Way::stream, 5000);
+  other.join();
+  streams_of_pair(*pair, 100);
+  EXPECT_LT(streams_of_pair(*pair, 1000), 100);
 }
 
 }  // namespace

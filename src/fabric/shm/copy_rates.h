@@ -1,23 +1,36 @@
-// CopyRates: the speed of long messages to one peer in each of two ways. A stream goes through the ring, and both ranks
-// copy it at the same time. Cross-memory attach copies once, by one rank. Which way is faster depends on the machine
-// and on the content of the caches: on one machine a stream of 512 KiB took 26 us and attach 63, on another 58 and 18.
-// So both are measured on the messages themselves: each way at first, then the faster one, and the other one again now
-// and then.
+// CopyRates: the speed of long messages between two ranks in each of two ways. A stream goes through the ring, and both
+// ranks copy it at the same time. Cross-memory attach copies once, by one rank. Which way is faster depends on the
+// machine and on the content of the caches: on one machine a stream of 512 KiB took 26 us and attach 63, on another 58
+// and 18. So both are measured on the messages themselves: each way at first, then the faster one, and the other one
+// again now and then.
 //
-// Units: bytes, nanoseconds. Thread rule: one owner (the rank's lock).
+// PairRates is what both ranks of a pair share, so that they have one answer for a size. (When each measured for
+// itself, a ping-pong of 1 MiB could take one way forth and the other one back; each way then finds the caches as the
+// other has left them, and both are slow.)
+//
+// Units: bytes, nanoseconds. Thread rule: CopyRates has one owner at a time; PairRates may be used by two processes.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 
 namespace tern::shm {
 
+/// Zero bytes are a new one: it may lie in memory that nobody has touched.
 class CopyRates {
  public:
   enum class Way : uint8_t { stream, attach };
+
+  /// Lengths are judged apart by powers of 2: up to 16 KiB, 32 KiB, ... 4 MiB, more.
+  static constexpr size_t kClasses = 10;
+  static size_t class_of(size_t bytes) {
+    const int log = std::bit_width(bytes > 1 ? bytes - 1 : 1);
+    return size_t(std::clamp(log - 14, 0, int(kClasses) - 1));
+  }
 
   /// Whether a message of that length should be streamed, if both ranks have time to copy.
   bool prefers_stream(size_t bytes) const {
@@ -44,7 +57,7 @@ class CopyRates {
     mine.measured = true;
     // The one that was faster until now has perhaps had a bad moment.
     if (mine.known && other.known && (mine.ns_per_kib < other.ns_per_kib) != was_faster)
-      (was_faster ? mine : other).interval = kAgain;
+      (was_faster ? mine : other).set_interval(kAgain);
     if (!due(mine)) {
       mine.skipped = kTries;
     } else if ((mine.tried += share) >= kBurst) {
@@ -55,7 +68,7 @@ class CopyRates {
     } else if (!mine.known) {
       mine.skipped = 0;
     }
-    if ((other.skipped += share) >= other.interval + kTries) {
+    if ((other.skipped += share) >= other.interval() + kTries) {
       other.skipped = kTries;
       other.ask_later(mine);
     }
@@ -78,24 +91,43 @@ class CopyRates {
     float in_a_row = 0;                    ///< messages since the other way was last used
     float tried = 0;                       ///< messages of the present burst
     float skipped = 0;                     ///< messages sent the other way since this one was last measured or offered
-    float interval = kAtFirst;             ///< of `skipped`, after which it is measured again
+    float later = 0;                       ///< interval() is kAtFirst and this
 
+    /// Of `skipped`, after which it is measured again.
+    float interval() const { return kAtFirst + later; }
+    void set_interval(float messages) { later = messages - kAtFirst; }
     void ask_later(const Record& other) {
       const bool near = measured && ns_per_kib < 2 * other.ns_per_kib;
-      interval = std::min(2 * interval, near ? kNearInterval : kFarInterval);
+      set_interval(std::min(2 * interval(), near ? kNearInterval : kFarInterval));
     }
   };
   using Class = std::array<Record, 2>;  ///< by Way
 
-  /// By powers of 2: up to 16 KiB, 32 KiB, ... 4 MiB, more.
-  static size_t class_of(size_t bytes) {
-    const int log = std::bit_width(bytes > 1 ? bytes - 1 : 1);
-    return size_t(std::clamp(log - 14, 0, int(kClasses) - 1));
-  }
-  static bool due(const Record& way) { return (!way.known && way.skipped < kTries) || way.skipped >= way.interval; }
+  static bool due(const Record& way) { return (!way.known && way.skipped < kTries) || way.skipped >= way.interval(); }
 
-  static constexpr size_t kClasses = 10;  ///< see class_of
   std::array<Class, kClasses> classes_{};
+};
+
+/// Zero bytes are a new one.
+class alignas(64) PairRates {
+ public:
+  bool prefers_stream(size_t bytes) const {
+    return (attached_.load(std::memory_order_relaxed) >> CopyRates::class_of(bytes) & 1) == 0;
+  }
+  /// As CopyRates::took. Does nothing while the other rank notes a time: the next message has one, too.
+  void took(CopyRates::Way way, size_t of_bytes, size_t bytes, uint64_t ns) {
+    if (noting_.exchange(1, std::memory_order_acquire) != 0) return;
+    rates_.took(way, of_bytes, bytes, ns);
+    const uint32_t bit = uint32_t{1} << CopyRates::class_of(of_bytes);
+    const uint32_t attached = attached_.load(std::memory_order_relaxed);
+    attached_.store(rates_.prefers_stream(of_bytes) ? attached & ~bit : attached | bit, std::memory_order_relaxed);
+    noting_.store(0, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<uint32_t> noting_;    ///< 1: one of the two changes `rates_`; a rank that ends meanwhile leaves it so
+  std::atomic<uint32_t> attached_;  ///< a bit for each class of lengths: 1: attach is the faster way
+  CopyRates rates_;
 };
 
 }  // namespace tern::shm

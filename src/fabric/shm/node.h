@@ -80,6 +80,11 @@ class ShmNode {
   shm::RankBlock& block(uint32_t slot) const {
     return reinterpret_cast<shm::RankBlock*>(base_ + layout_.blocks())[slot];
   }
+  /// What two ranks know of the speed of their copies: one for both directions.
+  shm::PairRates& rates(uint32_t slot, uint32_t other) const {
+    const auto [low, high] = std::minmax(slot, other);
+    return reinterpret_cast<shm::PairRates*>(base_ + layout_.rates())[size_t{low} * layout_.ranks + high];
+  }
   shm::Progress& progress(uint32_t receiver, uint32_t sender) const {
     return reinterpret_cast<shm::Progress*>(base_ + layout_.progress())[size_t{receiver} * layout_.ranks + sender];
   }

@@ -1,8 +1,8 @@
 // The layout of the shared-memory segment: what every rank of a node maps.
 //
-//   head | rank blocks, one per rank | progress lines, one per ordered pair | arenas, one per rank | lent memory, one
-//   piece per rank | pairs
-//   pair (receiver, sender): 128 control cells (two pages) | data ring | spill cells
+//   head | rank blocks, one per rank | progress lines, one per ordered pair | rates, one per pair | arenas, one per
+//   rank | lent memory, one piece per rank | pairs pair (receiver, sender): 128 control cells (two pages) | data ring |
+//   spill cells
 //
 // Everything starts as zero pages and is touched when first used, so the resident size follows the pairs that
 // communicate. Positions and sequence numbers only grow; the receiver publishes its progress now and then.
@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "fabric/adapter_share.h"
+#include "fabric/shm/copy_rates.h"
 #include "wire/header.h"
 
 namespace tern::shm {
@@ -92,15 +93,7 @@ inline uint64_t cell_word(uint32_t sequence, CellKind kind, uint32_t bytes) {
 struct alignas(kLine) Progress {
   std::atomic<uint32_t> cells;  ///< cells consumed
   std::atomic<uint64_t> data;   ///< data ring position consumed
-  /// The last stream that was timed, from the sender's beginning to the receiver's end: stream_sample().
-  std::atomic<uint64_t> streamed;
 };
-inline uint64_t stream_sample(size_t bytes, uint64_t ns) {
-  constexpr uint64_t kMax = ~uint32_t{0};  // half of a sample
-  return std::min<uint64_t>(bytes, kMax) << 32 | std::min(ns, kMax);
-}
-inline size_t sample_bytes(uint64_t sample) { return size_t(sample >> 32); }
-inline uint64_t sample_ns(uint64_t sample) { return uint32_t(sample); }
 static_assert(sizeof(Progress) == kLine);
 
 /// Bits of RankBlock::asleep.
@@ -147,7 +140,8 @@ struct Layout {
   static constexpr size_t up(size_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); }
   size_t blocks() const { return sizeof(SegmentHead); }
   size_t progress() const { return up(blocks() + ranks * sizeof(RankBlock)); }
-  size_t arenas() const { return up(progress() + size_t{ranks} * ranks * sizeof(Progress)); }
+  size_t rates() const { return up(progress() + size_t{ranks} * ranks * sizeof(Progress)); }
+  size_t arenas() const { return up(rates() + size_t{ranks} * ranks * sizeof(PairRates)); }
   size_t lent() const { return arenas() + ranks * kArenaBytes; }
   size_t pairs() const { return lent() + ranks * kLentBytes; }
   size_t pair_bytes() const { return kCells * sizeof(Cell) + ring_bytes + spill_cells * sizeof(SpillCell); }

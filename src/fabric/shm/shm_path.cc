@@ -83,6 +83,7 @@ ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tuna
     peer.in_ring = node_->ring(me, slot);
     peer.in_spill = node_->spill(me, slot);
     peer.in_progress = &node_->progress(me, slot);
+    peer.rates = &node_->rates(me, slot);
     by_rank_[peer.id] = &peer;
     if (node_->life_line(slot) < 0) continue;
     event.data.u32 = slot;
@@ -283,23 +284,15 @@ bool ShmPath::is_timed(const Cursor& memory, size_t bytes) const {
   return attach_from_bytes_ == 0 && allow_attach_ && bytes > properties_.eager_bytes && memory.is_contiguous();
 }
 
-// A stream is received whole. Its sender learns the time, too.
+// A stream is received whole.
 void ShmPath::streamed(Peer& peer) {
   const uint64_t ns = Recorder::now_ns() - peer.stream_in_ns;
-  peer.rates.took(shm::CopyRates::Way::stream, peer.landing_total, peer.landing_total, ns);
-  peer.in_progress->streamed.store(shm::stream_sample(peer.landing_total, ns), std::memory_order_relaxed);
+  peer.rates->took(shm::CopyRates::Way::stream, peer.landing_total, peer.landing_total, ns);
 }
 
 bool ShmPath::stream_is_faster(Lane& lane, size_t bytes) {
   if (attach_from_bytes_ != 0) return bytes < attach_from_bytes_;
-  auto& peer = static_cast<Peer&>(lane);
-  const uint64_t sample = peer.out_progress->streamed.load(std::memory_order_relaxed);
-  if (sample != peer.stream_seen) {
-    peer.stream_seen = sample;
-    const size_t streamed = shm::sample_bytes(sample);
-    peer.rates.took(shm::CopyRates::Way::stream, streamed, streamed, shm::sample_ns(sample));
-  }
-  return peer.rates.prefers_stream(bytes);
+  return static_cast<Peer&>(lane).rates->prefers_stream(bytes);
 }
 
 bool ShmPath::peer_has_polled(Lane& lane) {
@@ -319,7 +312,7 @@ Error ShmPath::copy_across(TransferOperation& operation, Error (*copy)(pid_t, Cu
   Error error = copy(peer.pid, operation.local, operation.remote_address, operation.bytes);
   if (timed && !error) {
     const size_t all = std::max(operation.bytes, operation.of_bytes);
-    peer.rates.took(shm::CopyRates::Way::attach, all, operation.bytes, Recorder::now_ns() - began);
+    peer.rates->took(shm::CopyRates::Way::attach, all, operation.bytes, Recorder::now_ns() - began);
   }
   copying.store(0, std::memory_order_relaxed);
   return error;

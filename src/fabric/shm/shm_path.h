@@ -106,7 +106,6 @@ class alignas(64) ShmPath final : public CountingPath, public RemoteMemory, publ
     bool spilling = false;  ///< messages go to the spill cells
     IntrusiveList<SendOperation> queue;
     uint64_t stream_out_ns = 0;  ///< when the first of the queue began to leave, if it is to be timed; else 0
-    uint64_t stream_seen = 0;    ///< the peer's last sample of a stream from here
 
     // Receiving.
     alignas(64) shm::Cell* in_cells = nullptr;
@@ -126,7 +125,7 @@ class alignas(64) ShmPath final : public CountingPath, public RemoteMemory, publ
     shm::SpillCell *in_spill = nullptr, *out_spill = nullptr;
     uint64_t stream_in_ns = 0;  ///< when its sender began with the landing message, if it is timed; else 0
 
-    shm::CopyRates rates;
+    shm::PairRates* rates = nullptr;
     uint32_t beat_seen = 0;  ///< heartbeat of the peer when the last copy by cross-memory attach began
 
     pid_t pid = 0;  ///< of the peer, for cross-memory attach
