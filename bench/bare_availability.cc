@@ -25,7 +25,7 @@ using Rank = tern::sim::Machine::Rank;
 // As availability.c.
 constexpr double kKnee = 1.5, kFlat = 1.02;
 constexpr int kIterations = 24;
-constexpr size_t kLongest_bytes = size_t{1} << 20;
+constexpr size_t kLongestBytes = size_t{1} << 20;
 constexpr uint32_t kDepth = 64;
 
 enum class Side { send, receive };
@@ -45,7 +45,7 @@ struct Addresses {
 class Bare {
  public:
   explicit Bare(Rank& rank)
-      : strand_(rank.strand), launcher_(rank.make_launcher()), hca_(rank.make_hca()), data_(kLongest_bytes) {
+      : strand_(rank.strand), launcher_(rank.make_launcher()), hca_(rank.make_hca()), data_(kLongestBytes) {
     check(hca_->make_channel(channel_));
     for (auto* queue : {&barriers_, &messages_}) check(hca_->make_completion_queue({256, channel_.get()}, *queue));
     check(hca_->register_memory(data_.data(), data_.size(), {}, region_));
@@ -228,7 +228,7 @@ int main(int argc, char** argv) {
   tern::sim::Machine world(options);
   tern::sim::Report report = world.run([&](Rank& rank) {
     Bare bare(rank);
-    for (size_t bytes = 1; bytes <= kLongest_bytes; bytes *= 4) {
+    for (size_t bytes = 1; bytes <= kLongestBytes; bytes *= 4) {
       for (Side side : {Side::send, Side::receive}) {
         if (rank.index() == 0) measure(bare, side, bytes, plan);
         else support(bare, side, bytes, plan);

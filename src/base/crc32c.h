@@ -11,7 +11,7 @@ namespace tern {
 /// The checksum of `bytes` bytes that follow data with the checksum `before` (0: no data before them).
 uint32_t crc32c(const void* data, size_t bytes, uint32_t before = 0);
 
-/// The same without the instruction: for processors that lack it, and for the test.
+/// As crc32c, without the processor's instruction: for processors that lack it, and for the test.
 uint32_t crc32c_by_table(const void* data, size_t bytes, uint32_t before = 0);
 
 /// Whether crc32c uses the processor's instruction.

@@ -71,7 +71,8 @@ class Recorder {
 
   /// What the call that this thread is in was given; its event will have that. Of a call inside of a call: nothing.
   void describe(const CallArguments& arguments);
-  /// The same of the request that it makes or waits for, and of the algorithm of its collective (`name` is copied).
+  /// What request the call that this thread is in makes or waits for, and which algorithm its collective takes (`name`
+  /// is copied).
   void describe_request(uint32_t handle);
   void describe_algorithm(const char* name);
 

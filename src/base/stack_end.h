@@ -9,7 +9,7 @@ namespace tern {
 /// The first address behind the calling thread's stack; 0: unknown. The first question of a thread costs some 50 us.
 uintptr_t stack_end();
 
-/// The same for a buffer that begins above the caller's frame; else use bytes_behind_stack.
+/// As bytes_behind_stack, of a buffer that begins above the caller's frame.
 size_t bytes_behind_stack_above(uintptr_t begin, size_t bytes);
 /// How many of `bytes` at `buffer` lie behind the end of the calling thread's stack, in which they begin; 0: they begin
 /// elsewhere, or all is well.

@@ -43,7 +43,7 @@ class AttachedBuffer {
              const Datatype& bytes_type, BufferedSend* user);
   /// Waits until the messages that are in the buffer now have left.
   void flush(ProgressEngine& progress);
-  /// The same as a request; the caller's.
+  /// A request, the caller's, that is complete when the messages that are in the buffer now have left.
   Request* iflush();
   /// Whether a message through this communicator is still in the buffer.
   bool holds(const Communicator& comm);

@@ -67,7 +67,7 @@ class Call {
   /// Sets the object whose error handler is called for an error that the body returns (arguments set theirs).
   void blame(Communicator* comm) { comm_ = comm; }
   void blame(Session* session) { session_ = session; }
-  /// The same, and keeps the communicator until then: this may be its last reference.
+  /// Sets the communicator whose error handler is called, and keeps it until then: this may be its last reference.
   void blame_last(Ref<Communicator> comm) {
     Trouble& trouble = this->trouble();  // nothing is blamed that goes because there is no memory for this
     comm_ = comm.get();
@@ -85,7 +85,7 @@ class Call {
     state_ |= kAboutWindow;
     window_ = window;
   }
-  /// The same, and keeps the window until then.
+  /// Sets the window whose error handler is called, and keeps it until then.
   void blame_last(Ref<Window> window);
   /// The entry point returns this class instead of the error's own (MPI_ERR_IN_STATUS).
   void return_instead(int error_class) { trouble().returned = error_class; }
@@ -320,7 +320,7 @@ class Call {
   [[gnu::cold]] int fail(Error error);
   /// Only remembers the text and returns the class.
   [[gnu::cold]] int fail_quietly(Error error);
-  /// The same for functions of the tools interface, whose invalid arguments have a code of their own (15.3.10).
+  /// As fail_quietly, for functions of the tools interface, whose invalid arguments have a code of their own (15.3.10).
   [[gnu::cold]] int fail_tool();
   [[gnu::cold]] int fail_tool(Error error);
   /// In a handler of exceptions: those of the library (memory, threads) become errors; others, of the program's own

@@ -47,7 +47,7 @@ inline std::vector<const Datatype*> types_of(const TypeArray& array, int n) {
   return types;
 }
 
-/// The same address for what is read and what is written. Absolute addresses (MPI_BOTTOM) cannot be compared so.
+/// Whether what is read and what is written have one address. Absolute addresses (MPI_BOTTOM) cannot be compared so.
 inline bool same_memory(const void* a, const void* b) { return a == b && a != nullptr; }
 /// Whether `a` blocks of one side and `b` of the other may overlap; false: surely not, as far as can be seen. Types are
 /// not null.
@@ -66,7 +66,7 @@ bool overlap(const Side& one, int a, const Side& other, int b);
 /// must be apart (MPI 5.0, 6.5: use MPI_IN_PLACE), and a rank must send to itself what it receives from itself. `rank`:
 /// this one; -1: there is no such block (intercommunicators).
 Error check_buffers(const Side& send, int sends, const Side& receive, int receives, int rank);
-/// The same, with few instructions in the usual case.
+/// As check_buffers of one block each, with few instructions in the usual case.
 inline Error check_sides(const Side& send, int sends, const Side& receive, int receives, int rank) {
   if (send.shape == Side::Shape::uniform && receive.shape == Side::Shape::uniform &&
       !may_overlap(send, sends, receive, receives) && send.bytes() == receive.bytes()) [[likely]]

@@ -26,7 +26,7 @@ namespace {
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
 constexpr int kLastSignal = 31;  // of those above, and of all signals before the real-time ones
 // Room for reading debug information; pages that are not used cost nothing.
-constexpr size_t kStack_bytes = 512 << 10;
+constexpr size_t kStackBytes = 512 << 10;
 // The report is given up after so long: a fault inside of the dynamic linker may have left its locks taken.
 constexpr unsigned kPatience_s = 5;
 constexpr size_t kFramesShown = 24;  // a screen
@@ -249,12 +249,11 @@ void on_crash(int signal, siginfo_t* info, void* context) {
 void give_signal_stack() {
   stack_t now{};
   if (sigaltstack(nullptr, &now) != 0 || !(now.ss_flags & SS_DISABLE)) return;
-  void* memory =
-      mmap(nullptr, kStack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return;
   stack_t ours{};
   ours.ss_sp = memory;
-  ours.ss_size = kStack_bytes;
+  ours.ss_size = kStackBytes;
   sigaltstack(&ours, nullptr);
 }
 

@@ -27,7 +27,7 @@ class alignas(64) HandleTable {
   T* find(uintptr_t handle) const {
     return handle - kBase < kReserved ? predefined_[handle - kBase] : find_user(handle);
   }
-  /// The same for a handle that is not one of the predefined.
+  /// The object of a handle that is not one of the predefined; null: there is none.
   T* find_user(uintptr_t handle) const {
     const Slot& slot = slots_[handle & mask_];
     return slot.handle == handle ? slot.object : nullptr;

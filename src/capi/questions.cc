@@ -19,7 +19,7 @@ namespace tern::capi {
 namespace {
 
 // What the handlers may use; null and -1 while there is nothing to answer. A handler gets no argument of ours.
-std::atomic<HangWatch*> watch{nullptr};
+std::atomic<HangMonitor*> watch{nullptr};
 std::atomic<int> mpiexec{-1};
 const char* const* last_call = nullptr;
 int own_rank = 0;
@@ -28,10 +28,10 @@ RankPage* page = nullptr;
 // A rank that is not in MPI says so at once: it may not come back.
 void on_user_question(int, siginfo_t*, void* context) {
   const int before = errno;
-  if (HangWatch* asked = watch.load()) {
+  if (HangMonitor* asked = watch.load()) {
     const CallStack stack = walk_stack(interrupted_address(context));
     if (call_sites().first_outside(stack) != 0) {
-      asked->ask(HangWatch::To::standard_error);
+      asked->ask(HangMonitor::To::standard_error);
     } else {
       char place[200], line[320];
       call_sites().describe(stack, true, place, sizeof place);
@@ -70,7 +70,7 @@ void add_sample(const CallStack& stack) {
 // from there.
 void on_question(int, siginfo_t*, void* context) {
   const int before = errno;
-  HangWatch* asked = watch.load();
+  HangMonitor* asked = watch.load();
   const int to = mpiexec.load();
   if (!asked) return;
   if (page && page->asked.exchange(0) != 0) {
@@ -85,7 +85,7 @@ void on_question(int, siginfo_t*, void* context) {
   char place[200];
   call_sites().describe(stack, true, place, sizeof place);
   send_place(to, inside, place[0] != '\0' ? place : "?");
-  if (inside) asked->ask(HangWatch::To::mpiexec);
+  if (inside) asked->ask(HangMonitor::To::mpiexec);
   errno = before;
 }
 

@@ -62,7 +62,7 @@ inline void forget_communicator(Request& request) {
   if (request.error_object) Ref<Communicator>::adopt(static_cast<Communicator*>(request.error_object));
   request.error_object = nullptr;
 }
-/// The same for accesses to files.
+/// Takes the file out of the request of an access, whose error handler it has.
 inline Ref<File> take_file(Request& request) {
   return Ref<File>::adopt(static_cast<File*>(std::exchange(request.error_object, nullptr)));
 }

@@ -56,7 +56,8 @@ class Buffers {
 
   /// An operation that begins now, and is over when its call returns: reports what it shares with pending ones.
   void use(const std::vector<Use>& uses);
-  /// The same for one with a request, which is not known yet: until `bind`.
+  /// An operation that begins now and has a request, which is not known until `bind`: reports what it shares with
+  /// pending ones.
   void stage(const std::vector<Use>& uses);
   /// The handle of what was staged last. Nothing staged: nothing. `active`: it has begun.
   void bind(int32_t handle, bool active);

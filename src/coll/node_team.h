@@ -32,7 +32,7 @@
 
 namespace tern {
 
-class NodeTeam final : public ShmWatch {
+class NodeTeam final : public ShmCondition {
  public:
   static constexpr size_t kInlineBytes = 48;  ///< what a cache line has left after number and length
   static constexpr size_t kBulkBytes = 8192;  ///< the longest contribution; measured in select.cc
@@ -100,7 +100,7 @@ class NodeTeam final : public ShmWatch {
     }
     return {length <= kInlineBytes ? theirs.data : bulk(member), length};
   }
-  /// The same if exactly `bytes` are expected. Null: failed.
+  /// Waits for a contribution of exactly `bytes`. Null: failed.
   const std::byte* await_all(int member, size_t bytes) {
     std::span<const std::byte> data = await(member, bytes);
     if (data.size() == bytes || !data.data()) [[likely]]

@@ -20,7 +20,7 @@ struct RankEnvironment {
   PointToPoint& p2p;
   /// Memory that this rank shares with others of its node, for collectives and files; null: none. Not owned.
   NodeMemory* node_memory = nullptr;
-  /// The same for the memory of windows.
+  /// Memory for windows that this rank shares with others of its node; null: none. Not owned.
   NodeSegments* node_segments = nullptr;
   /// They are for every window. False: only for those whose memory must be shared (MPI_Win_allocate_shared), since
   /// TERN_PATH leaves shared memory out.

@@ -9,31 +9,31 @@
 
 namespace tern::copy_loops {
 
-enum class Way { pack, unpack };
+enum class LoopKind { pack, unpack };
 
-template <Way way>
+template <LoopKind way>
 inline void copy(uintptr_t user, std::byte* stream, size_t n) {
   void* memory = reinterpret_cast<void*>(user);
-  if constexpr (way == Way::pack) std::memcpy(stream, memory, n);
+  if constexpr (way == LoopKind::pack) std::memcpy(stream, memory, n);
   else std::memcpy(memory, stream, n);
 }
 
 /// Short blocks of varying length: overlapping moves instead of a call.
-template <Way way>
+template <LoopKind way>
 inline void copy_short(uintptr_t user, std::byte* stream, size_t n) {
   if (n > 16) return copy<way>(user, stream, n);
   if (n >= 8) {
     uint64_t head, tail;
-    const std::byte* from = way == Way::pack ? reinterpret_cast<const std::byte*>(user) : stream;
-    std::byte* to = way == Way::pack ? stream : reinterpret_cast<std::byte*>(user);
+    const std::byte* from = way == LoopKind::pack ? reinterpret_cast<const std::byte*>(user) : stream;
+    std::byte* to = way == LoopKind::pack ? stream : reinterpret_cast<std::byte*>(user);
     std::memcpy(&head, from, 8);
     std::memcpy(&tail, from + n - 8, 8);
     std::memcpy(to, &head, 8);
     std::memcpy(to + n - 8, &tail, 8);
   } else if (n >= 4) {
     uint32_t head, tail;
-    const std::byte* from = way == Way::pack ? reinterpret_cast<const std::byte*>(user) : stream;
-    std::byte* to = way == Way::pack ? stream : reinterpret_cast<std::byte*>(user);
+    const std::byte* from = way == LoopKind::pack ? reinterpret_cast<const std::byte*>(user) : stream;
+    std::byte* to = way == LoopKind::pack ? stream : reinterpret_cast<std::byte*>(user);
     std::memcpy(&head, from, 4);
     std::memcpy(&tail, from + n - 4, 4);
     std::memcpy(to, &head, 4);
@@ -43,7 +43,7 @@ inline void copy_short(uintptr_t user, std::byte* stream, size_t n) {
   }
 }
 
-template <Way way, size_t length>
+template <LoopKind way, size_t length>
 inline void strided_fixed(uintptr_t user, int64_t stride, std::byte* stream, int64_t count) {
 #pragma GCC unroll 4
   for (int64_t i = 0; i < count; ++i) {
@@ -54,7 +54,7 @@ inline void strided_fixed(uintptr_t user, int64_t stride, std::byte* stream, int
 }
 
 /// `count` blocks of `length`, `stride` apart in memory, side by side in the stream.
-template <Way way>
+template <LoopKind way>
 inline void strided(uintptr_t user, int64_t stride, int64_t length, std::byte* stream, int64_t count) {
   switch (length) {
     case 1: return strided_fixed<way, 1>(user, stride, stream, count);
@@ -76,13 +76,13 @@ inline void strided(uintptr_t user, int64_t stride, int64_t length, std::byte* s
   }
 }
 
-template <Way way, size_t length>
+template <LoopKind way, size_t length>
 inline void columns_fixed(uintptr_t user, int64_t stride, std::byte* stream, int64_t step, int64_t count) {
   for (int64_t i = 0; i < count; ++i, user += uintptr_t(stride), stream += step) copy<way>(user, stream, length);
 }
 
 /// `count` blocks of `length`, `stride` apart in memory and `step` apart in the stream.
-template <Way way>
+template <LoopKind way>
 inline void columns(uintptr_t user, int64_t stride, int64_t length, std::byte* stream, int64_t step, int64_t count) {
   switch (length) {
     case 1: return columns_fixed<way, 1>(user, stride, stream, step, count);
@@ -100,7 +100,7 @@ inline void columns(uintptr_t user, int64_t stride, int64_t length, std::byte* s
     copy_short<way>(user, stream, size_t(length));
 }
 
-template <Way way, size_t length>
+template <LoopKind way, size_t length>
 inline void listed_fixed(uintptr_t user, const int64_t* offsets, std::byte* stream, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     copy<way>(user + uintptr_t(offsets[i]), stream, length);
@@ -109,7 +109,7 @@ inline void listed_fixed(uintptr_t user, const int64_t* offsets, std::byte* stre
 }
 
 /// `count` blocks of `length` at listed offsets.
-template <Way way>
+template <LoopKind way>
 inline void listed(uintptr_t user, const int64_t* offsets, int64_t length, std::byte* stream, int64_t count) {
   switch (length) {
     case 1: return listed_fixed<way, 1>(user, offsets, stream, count);

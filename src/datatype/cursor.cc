@@ -9,7 +9,7 @@
 
 namespace tern {
 
-using copy_loops::Way;
+using copy_loops::LoopKind;
 using NodeKind = LayoutNode::Kind;
 
 namespace {
@@ -17,11 +17,11 @@ namespace {
 constexpr int64_t kMaxColumns = 16;  // members of a struct beyond which the stream's cache lines no longer stay
 constexpr int64_t kBatch = 64;       // structs at a time: some KiB
 
-template <Way way>
+template <LoopKind way>
 void copy_node(const LayoutNode& node, uintptr_t base, std::byte* stream);
 
 // Copies children [first, last) of a loop or select node.
-template <Way way>
+template <LoopKind way>
 void copy_range(const LayoutNode& node, uintptr_t base, int64_t first, int64_t last, std::byte* stream) {
   const LayoutNode& child = *node.children[0];
   if (node.kind == NodeKind::select) {
@@ -49,7 +49,7 @@ void copy_range(const LayoutNode& node, uintptr_t base, int64_t first, int64_t l
 }
 
 // Copies a whole node.
-template <Way way>
+template <LoopKind way>
 void copy_node(const LayoutNode& node, uintptr_t base, std::byte* stream) {
   switch (node.kind) {
     case NodeKind::block: copy_loops::copy_short<way>(base, stream, size_t(node.length)); return;
@@ -108,7 +108,7 @@ struct CursorSteps {
   using Frame = Cursor::Frame;
 
   // Copies from a leaf up to n bytes; returns how many.
-  template <Way way>
+  template <LoopKind way>
   static size_t copy_leaf(const LayoutNode& leaf, Frame& frame, std::byte* stream, size_t n) {
     size_t done = 0;
     if (frame.within > 0) {
@@ -151,7 +151,7 @@ struct CursorSteps {
   }
 
   // Copies whole children of an inner node, as many as fit into n bytes; returns the bytes.
-  template <Way way>
+  template <LoopKind way>
   static size_t copy_children(const LayoutNode& node, Frame& frame, std::byte* stream, size_t n) {
     size_t done = 0;
     if (node.kind != NodeKind::sequence) {
@@ -180,7 +180,7 @@ struct CursorSteps {
     frames[cursor.depth_++] = {&child, base, 0, 0};
   }
 
-  template <Way way>
+  template <LoopKind way>
   static size_t run(Cursor& cursor, std::byte* stream, size_t n) {
     size_t done = 0;
     while (done < n) {
@@ -234,11 +234,11 @@ void Cursor::copy_walk(const Cursor& other) {
   std::copy(from, from + depth_, frames());
 }
 
-size_t Cursor::pack_slow(std::byte* out, size_t n) { return CursorSteps::run<Way::pack>(*this, out, n); }
+size_t Cursor::pack_slow(std::byte* out, size_t n) { return CursorSteps::run<LoopKind::pack>(*this, out, n); }
 
 size_t Cursor::unpack_slow(const std::byte* in, size_t n) {
-  return CursorSteps::run<Way::unpack>(*this, const_cast<std::byte*>(in),
-                                       n);  // Way::unpack only reads the stream
+  return CursorSteps::run<LoopKind::unpack>(*this, const_cast<std::byte*>(in),
+                                            n);  // LoopKind::unpack only reads the stream
 }
 
 void Cursor::seek_slow(size_t offset) {

@@ -16,7 +16,7 @@ Count packed_size(Count count, const Datatype& type);
 Error pack(const void* in, Count count, const Datatype& type, std::byte* out, size_t room, size_t& used);
 /// The way back; `available` bytes may be read, `used` are. Error: too few (MPI_ERR_TRUNCATE).
 Error unpack(const std::byte* in, size_t available, void* out, Count count, const Datatype& type, size_t& used);
-/// The same for the first `items` values only (a value-index pair is one); there are no more than the elements have.
+/// Unpacks the first `items` values only (a value-index pair is one); there are no more than the elements have.
 void unpack_items(const std::byte* in, Count items, void* out, Count count, const Datatype& type);
 
 }  // namespace tern::external32

@@ -60,8 +60,8 @@ class Op final : public Object {
   /// overlap, and are n elements of `type` in memory. Only when valid_for(type) or, for accumulates, when the
   /// type is contiguous.
   void apply(const void* in, void* inout, Count n, const Datatype& type) const;
-  /// The same on `n` elements of a basic type in an array, both aligned for it. Predefined arithmetic
-  /// operators only.
+  /// inout[i] = in[i] op inout[i] for `n` elements of a basic type in an array, both aligned for it. Predefined
+  /// arithmetic operators only.
   void apply_basic(const void* in, void* inout, Count n, const Kind& kind) const;
   /// For accumulates: `n` basic elements arrive packed (any alignment) and meet the next ones at `target`,
   /// which advances. Predefined operators only; any REPLACE or NO_OP.

@@ -39,7 +39,7 @@ auto with_integer(Rep rep, Fn&& fn) -> decltype(fn.template operator()<int>()) {
   }
 }
 
-/// The same for a floating Rep.
+/// Calls `fn` with the C++ type of a floating Rep.
 template <typename Fn>
 auto with_floating(Rep rep, Fn&& fn) -> decltype(fn.template operator()<double>()) {
   switch (rep) {

@@ -29,7 +29,7 @@ class PredefinedTypes {
     Datatype* made = named_[size_t(id - kFirst)].get();
     return made ? made : make(id);
   }
-  /// The same for ids that are known to exist (type_id::kInt …).
+  /// The type of an id that is known to exist (type_id::kInt …).
   Datatype& get(int id) {
     Datatype* type = find(id);
     TERN_ASSERT(type);

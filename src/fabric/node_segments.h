@@ -34,7 +34,7 @@ struct NodeSegment {
 
 class NodeSegments {
  public:
-  static constexpr size_t kPage_bytes = 4096;  ///< the smallest page of the processors that this library knows
+  static constexpr size_t kPageBytes = 4096;  ///< the smallest page of the processors that this library knows
   virtual ~NodeSegments() = default;
 
   /// Whether `peer` can attach what this rank allocates, and the other way. Constant. True of this rank itself.
@@ -44,10 +44,10 @@ class NodeSegments {
   /// A new segment, all zero. Its memory is reserved, so using it never raises a signal. `alignment_bytes` of its
   /// address here: a power of two, at least a page. Error: not enough memory, or a limit of the process, with the
   /// remedy.
-  virtual Error allocate(size_t bytes, NodeSegment& made, size_t alignment_bytes = kPage_bytes) = 0;
+  virtual Error allocate(size_t bytes, NodeSegment& made, size_t alignment_bytes = kPageBytes) = 0;
   /// Maps a segment that this or another rank of the node has allocated, with an alignment of its own. Error: there is
   /// no such segment (any more), or it cannot be mapped.
-  virtual Error attach(const SegmentKey& key, NodeSegment& attached, size_t alignment_bytes = kPage_bytes) = 0;
+  virtual Error attach(const SegmentKey& key, NodeSegment& attached, size_t alignment_bytes = kPageBytes) = 0;
   /// Unmaps it; once for each allocate and attach. `segment` is empty afterwards. The last release frees the memory.
   /// What a rank has not released when it ends or dies is freed when the last rank of the node ends.
   virtual void release(NodeSegment& segment) = 0;

@@ -31,7 +31,7 @@
 namespace tern {
 
 /// What is on its way to or from a peer by one path, for the hang report.
-struct OnTheWay {
+struct InTransit {
   static constexpr uint64_t kUnknown = ~uint64_t{0};  ///< no count or time is so large
   PeerId peer = kNoPeer;
   const char* path = "";
@@ -155,7 +155,7 @@ class Path : public Pollable {
   /// sent again. A rank that leaves the library for a long time waits until this is false.
   virtual bool has_unsent() const = 0;
   /// What has left and is not known to have arrived, or has arrived in part; asks the kernel. Added to `all`.
-  virtual void tell_on_the_way(std::vector<OnTheWay>& all) {}
+  virtual void tell_on_the_way(std::vector<InTransit>& all) {}
   /// As has_unsent without asking the kernel; called each time the application leaves the library. `now`: only polls
   /// can finish what may be left. `later`: polls are needed only if a connection breaks (`arm` checks more closely).
   virtual Need unsent_hint() const { return has_unsent() ? Need::now : Need::nothing; }

@@ -8,24 +8,24 @@ namespace tern::io {
 namespace {
 
 // Pieces in memory that are longer on average are gathered by the kernel, shorter ones are copied together first.
-constexpr double kGather_bytes = 2048;
+constexpr double kGatherBytes = 2048;
 // Data on their way between pieces of memory and the file: what stays in the cache of a core.
-constexpr size_t kStage_bytes = 256 * 1024;
+constexpr size_t kStageBytes = 256 * 1024;
 constexpr int kBatch = 64;  ///< pieces of a list on their way at a time
-// As kSieveSpan_bytes, for reads: of pieces of 4 KiB in 8 KiB each takes 0.7 us, a third of their part of a block
-// (bench/io). While other ranks read, too, a call of 4 KiB takes 1.5 to 1.9 us, and kSieveSpan_bytes it is.
-constexpr int64_t kReadSieveSpan_bytes = 3072;
+// As kSieveSpanBytes, for reads: of pieces of 4 KiB in 8 KiB each takes 0.7 us, a third of their part of a block
+// (bench/io). While other ranks read, too, a call of 4 KiB takes 1.5 to 1.9 us, and kSieveSpanBytes it is.
+constexpr int64_t kReadSieveSpanBytes = 3072;
 
 // Pieces that are loaded into the core's cache before they are written. Shorter ones cost less than the call.
-constexpr size_t kMinLoad_bytes = 4096, kMaxLoad_bytes = 1 << 20;
+constexpr size_t kMinLoadBytes = 4096, kMaxLoadBytes = 1 << 20;
 
 /// The system lets one rank at a time write a file. Those that wait load their next piece meanwhile, so that each holds
 /// the file for a shorter time: two ranks, pieces of 64 KiB by turns, 3.7 ms for 4 MiB each without MPI, so 2.4.
 void load(const iovec& piece) {
-  if (piece.iov_len < kMinLoad_bytes || piece.iov_len > kMaxLoad_bytes) return;
-  constexpr size_t kLine_bytes = 64;  // of the cache
+  if (piece.iov_len < kMinLoadBytes || piece.iov_len > kMaxLoadBytes) return;
+  constexpr size_t kLineBytes = 64;  // of the cache
   const auto* data = static_cast<const volatile unsigned char*>(piece.iov_base);
-  for (size_t i = 0; i < piece.iov_len; i += kLine_bytes) static_cast<void>(data[i]);
+  for (size_t i = 0; i < piece.iov_len; i += kLineBytes) static_cast<void>(data[i]);
 }
 
 double pieces_in_memory(const Datatype& type, Count count) {
@@ -111,10 +111,10 @@ Flow move_one_piece(Access& access) {
   const Place& at = access.at;
   Cursor memory = access.memory();
   memory.seek(access.moved);
-  const bool gather = memory.is_contiguous() || double(access.bytes) / access.pieces_in_memory() >= kGather_bytes;
+  const bool gather = memory.is_contiguous() || double(access.bytes) / access.pieces_in_memory() >= kGatherBytes;
   Buffer stage;
-  if (!gather) stage = at.environment.buffer(size_t(std::min<uint64_t>(access.bytes, kStage_bytes)));
-  if (!gather && !stage) co_return no_memory(kStage_bytes);
+  if (!gather) stage = at.environment.buffer(size_t(std::min<uint64_t>(access.bytes, kStageBytes)));
+  if (!gather && !stage) co_return no_memory(kStageBytes);
   while (access.moved < access.bytes) {
     iovec pieces[kBatch];
     size_t length = 0;
@@ -147,8 +147,8 @@ Flow move_list(Access& access, uint64_t stop) {
   memory.seek(access.moved);
   Cursor in_file = access.pattern().cursor(nullptr, access.position + access.moved, stop - access.moved);
   Buffer stage;
-  if (!memory.is_contiguous()) stage = at.environment.buffer(size_t(std::min<uint64_t>(access.bytes, kStage_bytes)));
-  if (!memory.is_contiguous() && !stage) co_return no_memory(kStage_bytes);
+  if (!memory.is_contiguous()) stage = at.environment.buffer(size_t(std::min<uint64_t>(access.bytes, kStageBytes)));
+  if (!memory.is_contiguous() && !stage) co_return no_memory(kStageBytes);
   iovec offsets[kBatch], pieces[kBatch];
   OneTransfer transfers[kBatch];
   while (in_file.remaining() > 0) {
@@ -305,8 +305,8 @@ bool sieving_pays(const Access& access) {
   const double pieces = access.pattern().pieces_in(access.bytes);
   const double span = double(access.end() - access.begin()) / pieces;
   const bool short_reads = access.crowded && !at.file.facts.in_memory;
-  const int64_t local = access.write || short_reads ? kSieveSpan_bytes : kReadSieveSpan_bytes;
-  return pieces > 1 && span <= double(at.file.facts.remote ? kRemoteSieveSpan_bytes : local);
+  const int64_t local = access.write || short_reads ? kSieveSpanBytes : kReadSieveSpanBytes;
+  return pieces > 1 && span <= double(at.file.facts.remote ? kRemoteSieveSpanBytes : local);
 }
 
 }  // namespace

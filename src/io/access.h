@@ -27,7 +27,7 @@ using create::Flow;
 /// Up to this span of the file, a piece of data and the hole behind it, moving the whole block is cheaper than one more
 /// call. (Page cache of ext4; tmpfs is cheaper: a read takes 0.7 us, a write 3 to 6, and a block is copied at some
 /// GB/s.) Remote: each call is a message to a server.
-inline constexpr int64_t kSieveSpan_bytes = 8192, kRemoteSieveSpan_bytes = 512 * 1024;
+inline constexpr int64_t kSieveSpanBytes = 8192, kRemoteSieveSpanBytes = 512 * 1024;
 
 /// In a collective read each rank reads for itself if its part of the file is at most this many times its data.
 /// (Two ranks, pieces of 64 B to 4 KiB by turns: 1.3 to 1.8 ms for 4 MiB each, in two phases 1.8 to 2.3: bench/io.)

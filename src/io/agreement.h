@@ -31,7 +31,7 @@ using Judge = std::function<void(std::span<const Statement> all, Statement& verd
 /// Blocking and collective. Returns the verdict's error (a rank's own error if it has one).
 Error agree(Environment& environment, Communicator& comm, const Statement& mine, const Judge& judge,
             Statement* verdict = nullptr);
-/// The same for an error alone.
+/// All ranks return the error of one of them, if any has one (a rank's own if it has). Blocking and collective.
 Error agree(Environment& environment, Communicator& comm, Error mine);
 
 /// For a judge: an error when word `index` is not the same everywhere. `what`: "argument 'size'".

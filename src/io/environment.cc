@@ -8,10 +8,10 @@ namespace tern::io {
 
 namespace {
 // A blocking transfer polls for messages after so many bytes: about a millisecond.
-constexpr size_t kPiece_bytes = size_t{4} << 20;
+constexpr size_t kPieceBytes = size_t{4} << 20;
 // Up to here a nonblocking transfer is done at once, where that does not wait for a device: to hand it over costs more
 // (page cache, 16 KiB: 3 to 8 us; through io_uring or a thread 20 to 30 us).
-constexpr size_t kAtOnce_bytes = 16 * 1024;
+constexpr size_t kAtOnceBytes = 16 * 1024;
 
 size_t bytes_of(const iovec* pieces, int count) {
   size_t bytes = 0;
@@ -26,13 +26,13 @@ bool is_aligned(const iovec* pieces, int count, int64_t offset) {
 }
 }  // namespace
 
-/// The background's turn in every poll while it has work.
-class Environment::Turn final : public Advanceable {
+/// The background's part of every poll while it has work.
+class Environment::BackgroundPolls final : public Advanceable {
  public:
-  Turn(ProgressEngine& progress, Background& background) : progress_(progress), background_(background) {
+  BackgroundPolls(ProgressEngine& progress, Background& background) : progress_(progress), background_(background) {
     for (const int descriptor : background.wait_fds()) progress.watch(descriptor);
   }
-  ~Turn() {
+  ~BackgroundPolls() {
     if (linked()) progress_.deactivate(*this);
   }
   void wanted() {
@@ -62,16 +62,16 @@ Environment::Environment(PointToPoint& p2p, const Tunables& tunables, const Peer
 Environment::~Environment() = default;
 
 void Environment::use(std::unique_ptr<FileSystem> files, std::unique_ptr<Background> background) {
-  turn_.reset();
+  polls_.reset();
   background_ = std::move(background);
   files_ = std::move(files);
 }
 
 void Environment::begin(Job& job) {
   if (!background_) background_ = make_background(*files_, tunables_);
-  if (!turn_) turn_ = std::make_unique<Turn>(progress(), *background_);
+  if (!polls_) polls_ = std::make_unique<BackgroundPolls>(progress(), *background_);
   background_->begin(job);
-  turn_->wanted();
+  polls_->wanted();
 }
 
 void Environment::flush() {
@@ -84,7 +84,7 @@ void Environment::carry_out(Job& job, bool blocking) {
   Driving& driving = progress().driving();
   for (;;) {
     const uint32_t depth = blocking ? driving.give_way() : 0;
-    const bool over = job.carry_out(kPiece_bytes);
+    const bool over = job.carry_out(kPieceBytes);
     driving.come_back(depth);
     if (over) break;
     if (!driving.in_round()) progress().poll();
@@ -111,7 +111,7 @@ Request* Environment::transfer(OpenFile& file, bool write, iovec* pieces, int co
     carry_out(*job, true);
     return job;
   }
-  if (quick && bytes <= kAtOnce_bytes) {
+  if (quick && bytes <= kAtOnceBytes) {
     if (write) {
       carry_out(*job, false);
       return job;

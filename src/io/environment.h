@@ -62,11 +62,11 @@ class Environment {
   void flush();
   /// Calls `work` on another thread, or here. `what` and `path` are for the error and outlive the request.
   Request* call_elsewhere(const std::string& path, const char* what, std::function<int64_t()> work, bool blocking);
-  /// The same here and at once.
+  /// Calls `work` here and at once. `what` and `path` are for the error.
   Error call_here(const std::string& path, const char* what, const std::function<int64_t()>& work);
 
  private:
-  class Turn;
+  class BackgroundPolls;
   void begin(Job& job);
   void carry_out(Job& job, bool blocking);
   void wait(Request& request) { p2p_.wait(request); }
@@ -83,7 +83,7 @@ class Environment {
   Buffers buffers_;
   std::unique_ptr<FileSystem> files_;
   std::unique_ptr<Background> background_;
-  std::unique_ptr<Turn> turn_;
+  std::unique_ptr<BackgroundPolls> polls_;
 };
 
 }  // namespace tern::io

@@ -1,5 +1,5 @@
 // File: what MPI_File stands for (MPI 5.0, chapter 14), one rank's part of it. Everything here is collective unless it
-// says that it is local. How data move is in access.h (alone) and collective.h (together). Units: bytes; offsets and
+// says that it is local. How data move is in access.h (alone) and two_phase.h (together). Units: bytes; offsets and
 // pointers in etypes. Thread rule: under the rank's lock, which waiting gives up.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 #include "coll/create/channel.h"
 #include "io/access.h"
+#include "io/access_order.h"
 #include "io/agreement.h"
 #include "io/shared_pointer.h"
-#include "io/turns.h"
 
 namespace tern::io {
 
@@ -150,7 +150,7 @@ class File {
   bool dirty_ = false;  ///< this rank has written since the last sync
   int sequence_ = 0;    ///< of collective data accesses
   int pending_ = 0;     ///< nonblocking accesses that are not complete
-  Turns turns_;
+  AccessOrder order_;
   Request* split_ = nullptr;
   int split_kind_ = 0;
   int view_number_ = 0;     ///< how often the view was set

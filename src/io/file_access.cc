@@ -64,7 +64,7 @@ Error File::set_out(const Operation& operation, Access& access, int64_t& pointer
 
 /// With a lock on the range in the file, where atomic mode or the file system asks for it.
 Flow File::move_guarded(Access& access, Lock kind) {
-  Outcome turn = co_await Done(p2p(), turns_.take(), access.blocking);
+  Outcome turn = co_await Done(p2p(), order_.take(), access.blocking);
   FileSystem& files = environment_.files();
   const int64_t begin = access.begin(), length = access.end() - begin;
   int result = files.lock(file_.descriptor, kind, begin, length, false);
@@ -86,7 +86,7 @@ Flow File::move_guarded(Access& access, Lock kind) {
     error = co_await move_alone(access);
     files.lock(file_.descriptor, Lock::none, begin, length, false);
   }
-  turns_.pass();
+  order_.pass();
   co_return std::move(error);
 }
 
@@ -105,7 +105,7 @@ Flow File::move_stream(Access& access, bool together, int sequence) {
   Statement token;
   const uint64_t context = comm_->context(Communicator::Plane::internal);
   const int rank = comm_->rank();
-  Outcome turn = co_await Done(p2p(), turns_.take(), access.blocking);
+  Outcome turn = co_await Done(p2p(), order_.take(), access.blocking);
   if (together && rank > 0) {
     Request* before =
         p2p().ireceive({&token, 1, &environment_.byte(), comm_->peer(rank - 1), rank - 1, sequence, context});
@@ -131,7 +131,7 @@ Flow File::move_stream(Access& access, bool together, int sequence) {
     if (size_t(outcome.status.bytes) < length) break;
   }
   if (!locked.error) files.lock(file_.descriptor, Lock::none, 0, 0, false);
-  turns_.pass();
+  order_.pass();
   if (together && rank + 1 < comm_->size()) {
     Request* after = p2p().isend({&token, 1, &environment_.byte(), comm_->peer(rank + 1), rank, sequence, context});
     Outcome gone = co_await Done(p2p(), after, access.blocking);

@@ -19,9 +19,9 @@ namespace {
 
 // The window of aggregators if neither a hint nor the file system gives one. Local: two of them stay in a core's cache
 // (bench/io: 10 to 20 % less time than with 1 MiB). Remote: a server is asked less often.
-constexpr int64_t kWindow_bytes = int64_t{512} << 10, kRemoteWindow_bytes = int64_t{1} << 20;
+constexpr int64_t kWindowBytes = int64_t{512} << 10, kRemoteWindowBytes = int64_t{1} << 20;
 // A sieved read: a block that stays in the cache of a core; a message to a server that is worth its way.
-constexpr int64_t kReadBlock_bytes = int64_t{256} << 10, kRemoteReadBlock_bytes = int64_t{4} << 20;
+constexpr int64_t kReadBlockBytes = int64_t{256} << 10, kRemoteReadBlockBytes = int64_t{4} << 20;
 // More ranks of a node than this do not write faster together.
 constexpr int kMaxPerNode = 4;
 // Layout of the memory that the ranks of a file share: the pointer in a cache line of its own, then the range locks.
@@ -63,7 +63,7 @@ struct TeamWords {
 }  // namespace
 
 File::File(Environment& environment, std::string path, int amode)
-    : environment_(environment), amode_(amode), turns_(environment.progress()) {
+    : environment_(environment), amode_(amode), order_(environment.progress()) {
   file_.path = std::move(path);
 }
 
@@ -146,11 +146,11 @@ void File::choose_team(std::span<const Statement> all) {
 // The hints that must be the same at all ranks are rank 0's.
 Error File::share_hints() {
   TeamWords words{};
-  if (hints_.read_buffer == 0) hints_.read_buffer = file_.facts.remote ? kRemoteReadBlock_bytes : kReadBlock_bytes;
+  if (hints_.read_buffer == 0) hints_.read_buffer = file_.facts.remote ? kRemoteReadBlockBytes : kReadBlockBytes;
   if (comm_->rank() == 0) {
     if (hints_.stripe == 0) hints_.stripe = file_.facts.stripe_bytes;
     if (hints_.stripes == 0) hints_.stripes = file_.facts.stripes;
-    const int64_t window = file_.facts.remote ? kRemoteWindow_bytes : kWindow_bytes;
+    const int64_t window = file_.facts.remote ? kRemoteWindowBytes : kWindowBytes;
     if (hints_.block == 0) hints_.block = hints_.stripe > 0 ? hints_.stripe : window;
     // Two windows at a time, one filling while the other is written.
     team_.window = std::max<int64_t>(std::min(hints_.block, hints_.collective_buffer / 2), 4096);

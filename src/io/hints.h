@@ -17,7 +17,7 @@ struct Hints {
   int64_t aggregators = 0;                                                     ///< cb_nodes; 0: a number for each node
   int64_t aggregators_per_node = 0;      ///< cb_config_list ("*:2"); 0: as the node's cores suggest
   int64_t collective_buffer = 16 << 20;  ///< cb_buffer_size, of one aggregator
-  int64_t block = 0;                     ///< cb_block_size; 0: the file system's stripe, or kBlock_bytes
+  int64_t block = 0;                     ///< cb_block_size; 0: the file system's stripe, or kBlockBytes
   Wish sieve_read = Wish::automatic, sieve_write = Wish::automatic;  ///< romio_ds_*
   /// ind_rd_buffer_size (0: as the file system suggests), ind_wr_buffer_size
   int64_t read_buffer = 0, write_buffer = 512 << 10;

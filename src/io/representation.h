@@ -63,7 +63,7 @@ struct Prefix {
 };
 Error prefix_of(const Representation& representation, Count count, const Datatype& type, Count bytes, Prefix& prefix);
 
-/// The same for the first `items` values.
+/// The prefix that holds the first `items` values.
 Error prefix_of_items(const Representation& representation, Count count, const Datatype& type, Count items,
                       Prefix& prefix);
 

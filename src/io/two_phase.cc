@@ -7,15 +7,15 @@ namespace tern::io {
 
 namespace {
 // The least window: below, a message and a write cost more than the copy they save.
-constexpr int64_t kMinWindow_bytes = 64 * 1024;
+constexpr int64_t kMinWindowBytes = 64 * 1024;
 // Pieces from this size on are as fast written where they come from as sent first. In the page cache of a local file a
 // call costs less than the exchange (bench/io, interleaved blocks of two ranks): a read from 4 KiB on; a write, which
 // locks the file, from 32 KiB on.
-constexpr uint64_t kLargePiece_bytes = 1 << 20, kLargeCachedRead_bytes = 3072, kLargeCachedWrite_bytes = 32 * 1024;
+constexpr uint64_t kLargePieceBytes = 1 << 20, kLargeCachedReadBytes = 3072, kLargeCachedWriteBytes = 32 * 1024;
 // If the file's extent is so many times larger than the data, most windows would be empty.
 constexpr int64_t kSparse = 64;
 // On several hosts, each its own client of a server, small parts are better written by few.
-constexpr uint64_t kSmallPart_bytes = 256 * 1024;
+constexpr uint64_t kSmallPartBytes = 256 * 1024;
 }  // namespace
 
 bool TwoPhase::pays(const File& file, bool write, const std::vector<Member>& members) {
@@ -45,9 +45,9 @@ bool TwoPhase::pays(const File& file, bool write, const std::vector<Member>& mem
   if ((end - spans[0].first) / kSparse > int64_t(bytes)) return false;
   if (!interleaved)
     return spans.size() > 1 && file.file_.facts.remote && file.team_.nodes > 1 &&
-           bytes / spans.size() < kSmallPart_bytes;
+           bytes / spans.size() < kSmallPartBytes;
   if (!write && cached && dense && file.hints_.sieve_read != Wish::disable) return false;
-  const uint64_t large = !cached ? kLargePiece_bytes : write ? kLargeCachedWrite_bytes : kLargeCachedRead_bytes;
+  const uint64_t large = !cached ? kLargePieceBytes : write ? kLargeCachedWriteBytes : kLargeCachedReadBytes;
   return bytes / std::max<uint64_t>(pieces, 1) < large;
 }
 
@@ -70,7 +70,7 @@ TwoPhase::TwoPhase(File& file, Access& access, int sequence, std::vector<Member>
   }
   // All aggregators have some of a small range, unless the file system's stripes say how to cut.
   int64_t share = (high - low) / int64_t(aggregators_) + 1;
-  share = (share + kMinWindow_bytes - 1) / kMinWindow_bytes * kMinWindow_bytes;
+  share = (share + kMinWindowBytes - 1) / kMinWindowBytes * kMinWindowBytes;
   size_ = file.hints_.stripe > 0 ? file.team_.window : std::min(file.team_.window, share);
   first_ = low / size_ * size_;
   windows_ = (high - first_ + size_ - 1) / size_;

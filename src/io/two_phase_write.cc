@@ -113,7 +113,7 @@ bool TwoPhase::change_block(Window& window, const Buffer& map, size_t runs) {
   Environment& environment = file_.environment_;
   const OpenFile& file = file_.file_;
   const int64_t length = window.high - window.low;
-  const int64_t most = file.facts.remote ? kRemoteSieveSpan_bytes : kSieveSpan_bytes;
+  const int64_t most = file.facts.remote ? kRemoteSieveSpanBytes : kSieveSpanBytes;
   if (file_.hints_.sieve_write == Wish::disable || !file.readable || length / int64_t(runs) > most) return false;
   Buffer old = environment.buffer(size_t(length));
   if (!old) return false;

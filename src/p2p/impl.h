@@ -88,8 +88,8 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   void on_control(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes);
 
   /// Handles what has come from a peer (null: from any), and perhaps more, since it may change what a call does (Small
-  /// and Yuan 2009, Figure 6: "check outstanding remote messages"). Returns as a poll. From inside of a poll that is
-  /// what is going on anyway.
+  /// and Yuan 2009, Figure 6: "check outstanding remote messages"). Returns as a poll; returns
+  /// 0 inside a poll.
   [[gnu::always_inline]] int look_at(Endpoint* peer) {
     if (progress.polling()) return 0;
     if (!peer || !peer->peeks()) [[unlikely]]

@@ -90,9 +90,9 @@ class PointToPoint {
 
   /// Looks (and polls once) for an unmatched message; true: `status` describes it.
   bool iprobe(int source, int tag, uint64_t context, Status& status);
-  /// The same, and takes it out of matching; null: none there.
+  /// Looks (and polls once) for an unmatched message and takes it out of matching; null: none there.
   MatchedMessage* improbe(int source, int tag, uint64_t context, Status& status);
-  /// Both, waiting until there is one.
+  /// As iprobe and improbe, waiting until there is a message.
   Status probe(int source, int tag, uint64_t context);
   MatchedMessage* mprobe(int source, int tag, uint64_t context, Status& status);
   /// Receives a matched message; consumes it.
@@ -111,7 +111,7 @@ class PointToPoint {
   std::string statistics() const;
   /// What is pending, in words, for the hang report: some lines.
   std::string report() const;
-  /// The same as data.
+  /// What is pending, as data.
   std::vector<PendingMessage> pending_messages() const;
   /// How reports call the communicator of a context id; the predefined ones have their names without that.
   /// Empty: it knows none.
@@ -124,7 +124,8 @@ class PointToPoint {
   Need pending() const;
   /// Whether all that this rank has begun to send is complete. Gives back what is kept for a message to take it along.
   bool sends_complete() const;
-  /// The same, and nothing of it is left that this rank might have to send again: it may leave the library for long.
+  /// Whether all sends are complete and nothing of them is left that this rank might have to send again: it may leave
+  /// the library for long.
   bool quiet() const;
   /// The reachable largest tag (MPI_TAG_UB).
   static constexpr int kTagUpperBound = 0x7fffffff;

@@ -38,7 +38,7 @@ class Request : public Object {
   bool complete() const { return complete_; }
   /// A persistent request: survives completion, `start` begins it again.
   bool persistent() const { return persistent_; }
-  /// A persistent request between completion and the next start.
+  /// False for a persistent request that has not been started, or was seen to complete since (MPI 5.0, 3.9).
   bool active() const { return active_; }
 
   /// Begins a persistent request again. Only when persistent and inactive.

@@ -17,7 +17,7 @@ class PartitionedSend final : public Request {
   Error start() override;
   /// MPI_Pready of partitions first..last. Nothing is marked when there is an error.
   Error ready(int first, int last);
-  /// The same for each of these.
+  /// MPI_Pready of each partition in a list. Nothing is marked when there is an error.
   Error ready(const int* list, int length);
 
   const Arguments& arguments() const { return arguments_; }

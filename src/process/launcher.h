@@ -46,8 +46,8 @@ class Launcher {
   virtual int universe_size() const { return -1; }
   /// Which program of an MPMD command this rank runs, from 0 (MPI_APPNUM); -1 unknown.
   virtual int app_number() const { return -1; }
-  /// The same at every rank of the job, and different from all other jobs of this user on this machine at this time.
-  /// Printable, without blanks or slashes. Not a secret and not random: a later job may get it again.
+  /// A name that all ranks of the job have in common, different from all other jobs of this user on this machine at
+  /// this time. Printable, without blanks or slashes. Not a secret and not random: a later job may get it again.
   virtual std::string_view job_id() const = 0;
   /// Ranks that the launcher says are on this node, ascending, this rank included. This is only the launcher's
   /// statement: memory may not be sharable (containers), which the paths find out by trying.

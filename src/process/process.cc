@@ -36,7 +36,7 @@ Process::Process(ProcessParts parts)
       partitioned_(p2p_),
       hang_watch_(launcher_->rank(), *clock_, p2p_, tunables_.hang_report_s),
       make_event_port_(std::move(parts.make_event_port)) {
-  progress_.set_watch(&hang_watch_);
+  progress_.set_wait_observer(&hang_watch_);
   hang_watch_.add_report([this] { return partitioned_.report(); });
   for (int rank : launcher_->local_ranks()) node_peers_.push_back(PeerId(rank));
 }
@@ -202,17 +202,17 @@ void Process::let_watch_tell(std::function<std::string()> place, std::function<s
 
 // "tcp to rank 1: 4096 bytes have not arrived; nothing was heard from its host for 14.0 s".
 std::vector<std::string> Process::on_the_way() const {
-  std::vector<OnTheWay> all;
+  std::vector<InTransit> all;
   for (auto& path : paths_) path->tell_on_the_way(all);
   std::vector<std::string> lines;
-  for (const OnTheWay& way : all) {
+  for (const InTransit& way : all) {
     const bool ours = way.peer < PeerId(world_size());
     std::string line = std::string(way.path) + " to " +
                        (ours ? "rank " + std::to_string(way.peer) : std::string("a process of another job")) + ": ";
-    if (way.bytes == OnTheWay::kUnknown) line += "something has not arrived";
+    if (way.bytes == InTransit::kUnknown) line += "something has not arrived";
     else if (way.bytes != 0) line += std::to_string(way.bytes) + " bytes have not arrived";
     if (way.arriving) line += std::string(way.bytes != 0 ? ", and " : "") + "a message from there has come in part";
-    if (way.silent_ms != OnTheWay::kUnknown) {
+    if (way.silent_ms != InTransit::kUnknown) {
       char time[64];
       std::snprintf(time, sizeof time, "; nothing was heard from its host for %.1f s", double(way.silent_ms) * 1e-3);
       line += time;

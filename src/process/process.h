@@ -21,7 +21,7 @@
 #include "io/environment.h"
 #include "p2p/point_to_point.h"
 #include "partitioned/environment.h"
-#include "process/hang_watch.h"
+#include "process/hang_monitor.h"
 #include "process/jobs/other_jobs.h"
 #include "process/jobs/ports.h"
 #include "process/launcher.h"
@@ -88,9 +88,9 @@ class Process {
   const Log& log() const { return log_; }
   Rng& rng() { return rng_; }
   Driving& lock() { return *lock_; }
-  HangWatch& hang_watch() { return hang_watch_; }
+  HangMonitor& hang_watch() { return hang_watch_; }
   /// Lets the watch tell mpiexec of long waits, and wake this rank when it is asked. `place`: as in
-  /// HangWatch::Surroundings.
+  /// HangMonitor::Surroundings.
   void let_watch_tell(std::function<std::string()> place, std::function<std::string()> collective);
   Counters& counters() { return progress_.counters(); }
   Sink& sink() { return p2p_.sink(); }
@@ -139,7 +139,7 @@ class Process {
   PointToPoint p2p_;
   RankEnvironment environment_;
   partitioned::Environment partitioned_;
-  HangWatch hang_watch_;
+  HangMonitor hang_watch_;
   std::vector<std::unique_ptr<Path>> paths_;
   std::unique_ptr<NodeMemory> node_memory_;
   std::unique_ptr<NodeSegments> node_segments_;

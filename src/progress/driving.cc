@@ -15,7 +15,7 @@ void Driving::release() {
 // The application leaves: the helper must watch what is pending.
 Need Driving::needs_helper() {
   if (!successor_) return Need::nothing;
-  if (watch_.load(std::memory_order_relaxed) == Watch::paths) successor_->note_leave();
+  if (wake_source_.load(std::memory_order_relaxed) == WakeSource::paths) successor_->note_leave();
   return covered(Need::now) ? Need::now : successor_->need();
 }
 

@@ -7,8 +7,8 @@
 //   helper        the event thread, inside                             enter_as_helper              leave_as_helper
 //   nobody        everybody is outside                                 leave                        enter, or the watch
 //
-// While nobody drives, `watch` says what lets the helper look by itself (event_handler.h); the paths are armed for at
-// most one of sleeper and helper (`armed_for`). docs/architecture.md has the picture.
+// While nobody drives, `wake_source` says what lets the helper look by itself (event_handler.h); the paths are armed
+// for at most one of sleeper and helper (`armed_for`). docs/architecture.md has the picture.
 //
 // The lock is never given up half way through a poll: another thread would find a round half done, and advance what
 // has its turn already. So `give_way` does nothing there.
@@ -34,7 +34,7 @@ class Successor {
  public:
   /// Whether anything needs polling.
   virtual Need need() = 0;
-  /// Called when the present watch does not cover what is needed. Returns what is needed now; that is covered then.
+  /// Called when the present source does not cover what is needed. Returns what is needed now; that is covered then.
   /// `again`: the application has not been inside since the last call of this.
   virtual Need take_over(bool again) = 0;
   /// The application leaves while the helper sleeps on the paths.
@@ -91,7 +91,7 @@ class Driving final : public RankLock {
   void set_successor(Successor* successor) { successor_ = successor; }
   Successor* successor() { return successor_; }
   /// What wakes the event thread. A single word, so there is always one answer (event_handler.h says who changes it).
-  std::atomic<Watch>& watch() { return watch_; }
+  std::atomic<WakeSource>& wake_source() { return wake_source_; }
 
   /// A thread of the program that waits until it is called.
   struct Follower : ListHook<Follower> {
@@ -128,7 +128,7 @@ class Driving final : public RankLock {
   } helping;
 
  private:
-  bool has_timer() const { return watch_.load(std::memory_order_relaxed) == Watch::timer; }
+  bool has_timer() const { return wake_source_.load(std::memory_order_relaxed) == WakeSource::timer; }
   // Between calls that follow one another closely the timer runs: one word is read, on entry and on leaving.
   void go_outside() {
     if (!successor_ || has_timer()) [[likely]] {
@@ -141,9 +141,9 @@ class Driving final : public RankLock {
   }
   void go_outside_slow();
   Need needs_helper();
-  bool covered(Need needed) const { return covers(watch_.load(std::memory_order_relaxed), needed); }
+  bool covered(Need needed) const { return covers(wake_source_.load(std::memory_order_relaxed), needed); }
 
-  std::atomic<Watch> watch_{Watch::nobody};
+  std::atomic<WakeSource> wake_source_{WakeSource::nobody};
   Successor* successor_ = nullptr;
 };
 

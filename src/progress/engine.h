@@ -11,9 +11,9 @@
 #include "base/looks.h"
 #include "base/recorder.h"
 #include "progress/rounds.h"
+#include "progress/wait_observer.h"
 #include "progress/wait_policy.h"
 #include "progress/wait_port.h"
-#include "progress/watch.h"
 
 namespace tern {
 
@@ -28,7 +28,7 @@ class alignas(64) ProgressEngine final : public Rounds, private Slept {
   /// it only in every `interval`-th round (for paths whose poll costs a system call while a cheaper path is in use).
   void add(Pollable& pollable, uint32_t interval = 1);
   /// Not owned; null: none.
-  void set_watch(WaitWatch* watch) { watch_ = watch; }
+  void set_wait_observer(WaitObserver* observer) { observer_ = observer; }
   /// A sleep also ends when this descriptor is readable, until it is closed. It may be watched already.
   void watch(int descriptor) { port_.watch(descriptor); }
 
@@ -182,7 +182,7 @@ class alignas(64) ProgressEngine final : public Rounds, private Slept {
   uint32_t pauses_;  ///< empty polls before each `relax` that only pause the processor; 0 if others need the core
   uint32_t parts_ = 0;
   uint32_t empty_looks_ = 0;  ///< in a row
-  WaitWatch* watch_ = nullptr;
+  WaitObserver* observer_ = nullptr;
   WaitPort& port_;
   Recorder* tracer_;
   size_t watched_ = 0;  ///< paths whose descriptor the port watches

@@ -23,7 +23,7 @@ EventHandler::EventHandler(ProgressEngine& engine, EventPort& port, std::functio
 EventHandler::~EventHandler() {
   disarm();
   driving_.expect_helper(false);
-  driving_.watch().store(Watch::nobody, std::memory_order_relaxed);
+  driving_.wake_source().store(WakeSource::nobody, std::memory_order_relaxed);
 }
 
 void EventHandler::carry_out(const Action& action) {
@@ -44,33 +44,33 @@ void EventHandler::carry_out(const Action& action) {
 // The timer ends if the application neither enters nor leaves the library meanwhile. Called inside the library.
 void EventHandler::watch_timer(uint64_t grace_ns) {
   driving_.helping.seen_turns.store(driving_.turns_outside(), std::memory_order_relaxed);
-  driving_.watch().store(Watch::timer, std::memory_order_relaxed);
+  driving_.wake_source().store(WakeSource::timer, std::memory_order_relaxed);
   set_timer(grace_ns);
 }
 
 // The paths are not watched; one look is taken after `within_ns`. The timer is not set again each time this begins.
 void EventHandler::watch_later(uint64_t within_ns) {
-  if (driving_.watch().load(std::memory_order_relaxed) == Watch::later) return;
-  driving_.watch().store(Watch::later, std::memory_order_relaxed);
+  if (driving_.wake_source().load(std::memory_order_relaxed) == WakeSource::later) return;
+  driving_.wake_source().store(WakeSource::later, std::memory_order_relaxed);
   let_timer_end_by(engine_.clock().now_ns() + within_ns);
 }
 
 // The thread may go inside without a barrier, since it is expected from now on.
 void EventHandler::begin_turns() {
   driving_.expect_helper(true);
-  driving_.watch().store(Watch::always, std::memory_order_relaxed);
+  driving_.wake_source().store(WakeSource::always, std::memory_order_relaxed);
   port_.poll_always(true);
 }
 
 void EventHandler::end_turns() {
   port_.poll_always(false);
   driving_.expect_helper(false);
-  end_watch(Watch::always);
+  end_watch(WakeSource::always);
 }
 
 // False: the other side has changed it meanwhile, and is responsible for the new state.
-bool EventHandler::end_watch(Watch which) {
-  return driving_.watch().compare_exchange_strong(which, Watch::nobody, std::memory_order_relaxed);
+bool EventHandler::end_watch(WakeSource which) {
+  return driving_.wake_source().compare_exchange_strong(which, WakeSource::nobody, std::memory_order_relaxed);
 }
 
 void EventHandler::set_timer(uint64_t after_ns) {
@@ -92,7 +92,7 @@ Need EventHandler::need() {
   const Need needed = pending();
   if (needed == Need::nothing && policy_.on_idle_leave()) [[unlikely]] {
     const Action action = policy_.on_idle_leaves(engine_.clock().now_ns());
-    if (driving_.watch().load(std::memory_order_relaxed) == Watch::nobody) carry_out(action);
+    if (driving_.wake_source().load(std::memory_order_relaxed) == WakeSource::nobody) carry_out(action);
   }
   return needed;
 }
@@ -146,7 +146,7 @@ bool EventHandler::arm() {
 void EventHandler::sleep_on_paths() {
   TERN_ASSERT(driving_.armed_for == Armed::helper);
   driving_.expect_helper(true);
-  driving_.watch().store(Watch::paths, std::memory_order_relaxed);
+  driving_.wake_source().store(WakeSource::paths, std::memory_order_relaxed);
   port_.watch_paths(true);
   driving_.helping.deadline_ns = ~uint64_t{0};
   follow_deadline();
@@ -178,34 +178,34 @@ void EventHandler::disarm() {
 
 void EventHandler::stop_watching_paths() {
   driving_.expect_helper(false);
-  end_watch(Watch::paths);
+  end_watch(WakeSource::paths);
 }
 
 // --- The thread's side.
 
 Woken EventHandler::on_wake(bool tick, bool ready) {
-  const Watch watch = driving_.watch().load(std::memory_order_relaxed);
+  const WakeSource watch = driving_.wake_source().load(std::memory_order_relaxed);
   const uint32_t turns = driving_.turns();
   const bool stayed_away = turns == driving_.helping.seen_turns.load(std::memory_order_relaxed);
   const Action action = policy_.on_wake(watch, tick, ready, stayed_away);
   if (action.step == Step::nothing) return Woken::idle;
   Counters& counters = engine_.counters();
-  if (watch != Watch::paths) ++counters.event_ticks;
+  if (watch != WakeSource::paths) ++counters.event_ticks;
   if (action.step == Step::set_timer) {
     driving_.helping.seen_turns.store(turns, std::memory_order_relaxed);
     carry_out(action);
     return Woken::idle;
   }
   if (!end_watch(watch)) return Woken::idle;
-  if (watch == Watch::paths) ++counters.event_wakes;
+  if (watch == WakeSource::paths) ++counters.event_wakes;
   if (!driving_.enter_as_helper([this] { port_.barrier(); })) {
-    if (watch == Watch::paths) ++counters.event_wakes_empty;
+    if (watch == WakeSource::paths) ++counters.event_wakes_empty;
     return Woken::idle;
   }
   Woken woken = Woken::idle;
   const Action inside = policy_.on_inside(watch, pending());
   if (inside.step == Step::poll) {
-    Recorder* tracer = watch == Watch::paths ? engine_.tracer() : nullptr;
+    Recorder* tracer = watch == WakeSource::paths ? engine_.tracer() : nullptr;
     const uint64_t began_ns = tracer ? Recorder::now_ns() : 0;
     const uint64_t answers = counters.rma_answers;
     work();

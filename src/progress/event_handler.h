@@ -34,7 +34,7 @@
 
 namespace tern {
 
-class EventHandler final : public Successor, public EventTurns {
+class EventHandler final : public Successor, public EventClient {
  public:
   /// `needed`: whether anything needs polling while the application is outside. Owns nothing. The caller makes this the
   /// successor in the engine's Driving, after all paths were added. Enables the lock if the port has no barrier, or if
@@ -86,7 +86,7 @@ class EventHandler final : public Successor, public EventTurns {
   void work();
   void stop_watching_paths();
   bool poll_round();
-  bool end_watch(Watch which);
+  bool end_watch(WakeSource which);
   void set_timer(uint64_t after_ns);
   void let_timer_end_by(uint64_t latest_ns);
 

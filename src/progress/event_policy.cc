@@ -51,13 +51,13 @@ bool EventPolicy::stays_inside(uint64_t now_ns) {
   return true;
 }
 
-EventPolicy::Action EventPolicy::on_wake(Watch watch, bool tick, bool ready, bool stayed_away) {
+EventPolicy::Action EventPolicy::on_wake(WakeSource watch, bool tick, bool ready, bool stayed_away) {
   switch (watch) {
-    case Watch::nobody:
-    case Watch::always: return {};
-    case Watch::paths: return {tick || ready ? Step::come_in : Step::nothing};
-    case Watch::later: return {tick ? Step::come_in : Step::nothing};
-    case Watch::timer: break;
+    case WakeSource::nobody:
+    case WakeSource::always: return {};
+    case WakeSource::paths: return {tick || ready ? Step::come_in : Step::nothing};
+    case WakeSource::later: return {tick ? Step::come_in : Step::nothing};
+    case WakeSource::timer: break;
   }
   if (!tick) return {};
   if (stayed_away || handles_ == Arrivals::all) return {Step::come_in};
@@ -72,12 +72,12 @@ uint64_t EventPolicy::next_grace() {
   return grace_ns_;
 }
 
-EventPolicy::Action EventPolicy::on_inside(Watch watch, Need needed) {
+EventPolicy::Action EventPolicy::on_inside(WakeSource watch, Need needed) {
   empty_rounds_ = 0;
   if (needed == Need::always) return {Step::poll_always};
-  if (watch == Watch::paths) return {Step::poll};
+  if (watch == WakeSource::paths) return {Step::poll};
   if (needed == Need::nothing) return {};
-  if (watch == Watch::timer) {
+  if (watch == WakeSource::timer) {
     if (needed == Need::later) return watch_for(needed);
     stays_away_ = true;
   }

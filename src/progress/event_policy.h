@@ -42,12 +42,12 @@ namespace tern {
 
 /// What makes the event thread look by itself; in the order of how soon.
 /// `always`: the thread polls, and never sleeps.
-enum class Watch : uint8_t { nobody, later, timer, paths, always };
+enum class WakeSource : uint8_t { nobody, later, timer, paths, always };
 
 /// Whether this watch looks soon enough for that need.
-constexpr bool covers(Watch watch, Need need) {
-  if (need == Need::always) return watch == Watch::always;
-  return need == Need::nothing || watch >= Watch::timer || (need == Need::later && watch == Watch::later);
+constexpr bool covers(WakeSource watch, Need need) {
+  if (need == Need::always) return watch == WakeSource::always;
+  return need == Need::nothing || watch >= WakeSource::timer || (need == Need::later && watch == WakeSource::later);
 }
 
 /// What the event thread handles: what comes while the application is outside, or everything.
@@ -95,9 +95,9 @@ class EventPolicy {
   // --- The thread.
   /// Its sleep is over. `tick`: the timer has ended; `ready`: a path's descriptor is readable. `stayed_away`: the
   /// application has neither entered nor left since the timer was set.
-  Action on_wake(Watch watch, bool tick, bool ready, bool stayed_away);
+  Action on_wake(WakeSource watch, bool tick, bool ready, bool stayed_away);
   /// It is inside, because of `watch`.
-  Action on_inside(Watch watch, Need needed);
+  Action on_inside(WakeSource watch, Need needed);
   /// A round of polls is over. The first round follows on_inside.
   Action on_round(bool handled, bool application_waits);
   /// A turn of a thread that polls all the time is over: poll, as after on_inside, if that is not needed any more.

@@ -14,7 +14,7 @@ enum class Woken : uint8_t {
 };
 
 /// Whom the thread calls.
-class EventTurns {
+class EventClient {
  public:
   /// The thread's sleep is over: `tick`: the timer has ended; `ready`: a path is readable. Either may be a false alarm.
   virtual Woken on_wake(bool tick, bool ready) = 0;
@@ -22,7 +22,7 @@ class EventTurns {
   virtual bool on_turn() = 0;
 
  protected:
-  ~EventTurns() = default;
+  ~EventClient() = default;
 };
 
 /// A message that the event thread cannot take for lack of memory is lost, and a rank would wait for it for ever. So
@@ -34,7 +34,7 @@ class EventPort {
   virtual ~EventPort() = default;
 
   /// From now on the thread calls `turns.on_wake` when the timer has ended or a watched path is readable.
-  virtual void start(EventTurns& turns) = 0;
+  virtual void start(EventClient& turns) = 0;
   /// After this the thread makes no more calls. Not from inside the thread; not under the rank's lock.
   virtual void stop() = 0;
   /// The one timer, set from any thread; setting it again replaces its end.

@@ -94,7 +94,7 @@ void EventThread::close_descriptors() {
   }
 }
 
-void EventThread::start(EventTurns& turns) {
+void EventThread::start(EventClient& turns) {
   const HelperSignals signals;
   thread_ = std::thread([this, &turns] {
     try {
@@ -151,7 +151,7 @@ int EventThread::look(epoll_event* events, int most, uint64_t until_ns) {
   return count;
 }
 
-void EventThread::run(EventTurns& turns) {
+void EventThread::run(EventClient& turns) {
   ask_for_short_slices();
   AdaptiveLinger linger;
   uint64_t handled_ns = 0;  // when the last message was
@@ -186,7 +186,7 @@ void EventThread::run(EventTurns& turns) {
 }
 
 // It never sleeps, but lets those run that want its core.
-void EventThread::take_turns(EventTurns& turns) {
+void EventThread::take_turns(EventClient& turns) {
   for (uint32_t empty = 0; polls_ && !stop_;) {
     if (turns.on_turn()) empty = 0;
     else if (++empty < limits_of(Look::turn).looks) cpu_pause();

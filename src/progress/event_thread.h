@@ -20,7 +20,7 @@ namespace tern {
 
 class EventThread final : public EventPort {
  public:
-  /// `lingers`: it may look on for some microseconds before it sleeps; not where ranks share cores, and those that send
+  /// `lingers`: it may keep polling up to 50 us before it sleeps; not where ranks share cores, and those that send
   /// may be waiting for this one. Throws std::system_error where there is no descriptor left; so does `start` where
   /// there is no thread.
   explicit EventThread(ProgressEngine& engine, bool lingers = true);
@@ -29,7 +29,7 @@ class EventThread final : public EventPort {
   EventThread(const EventThread&) = delete;
   EventThread& operator=(const EventThread&) = delete;
 
-  void start(EventTurns& turns) override;
+  void start(EventClient& turns) override;
   void stop() override;
   void set_timer(uint64_t after_ns) override;
   void watch_paths(bool on) override;
@@ -40,9 +40,9 @@ class EventThread final : public EventPort {
  private:
   void close_descriptors();
   void call();
-  void run(EventTurns& turns);
+  void run(EventClient& turns);
   int look(epoll_event* events, int most, uint64_t until_ns);
-  void take_turns(EventTurns& turns);
+  void take_turns(EventClient& turns);
 
   ProgressEngine& engine_;
   const bool lingers_;

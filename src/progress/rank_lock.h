@@ -82,7 +82,7 @@ class RankLock {
     leave_as_helper();
     return false;
   }
-  /// For a thread that comes all the time, and is expected (`expect_helper`): it pays nothing and waits for nobody.
+  /// For a permanently polling helper, which is expected (`expect_helper`): it pays nothing and waits for nobody.
   /// False: the application is inside, or wants to be; try again.
   bool try_enter_as_helper() {
     if (shared_) {
@@ -125,7 +125,7 @@ class RankLock {
  protected:
   /// Leaves, unless others of its entries are still to end: true when it did, and nobody has taken over yet (helped).
   bool leaves() { return --inside_depth_ == 0; }
-  /// The same, of the mutex. False: it is held more deeply.
+  /// Ends one entry of the mutex: true when it was the last one. False: it is held more deeply.
   bool releases() {
     TERN_DEBUG_ASSERT(depth_ != 0);
     if (depth_ == 1) return true;

@@ -24,17 +24,17 @@ int Rounds::poll_seldom() {
 // A turn may end itself, or others, or begin new work: `deactivate` corrects the turns. It may also poll (an operator
 // or a callback of the user's does): work that has a turn already gets no second one inside of it.
 int Rounds::advance_all() {
-  Turns turns{.outer = turns_};
+  Advancing turns{.outer = advancing_list_};
   struct Guard {  // apart from `turns`, whose address others see
     ~Guard() {
       innermost = outer;
       advancing = outer != nullptr;
     }
-    Turns*& innermost;
+    Advancing*& innermost;
     bool& advancing;
-    Turns* const outer;
-  } const guard{turns_, driving_.advancing, turns_};
-  turns_ = &turns;
+    Advancing* const outer;
+  } const guard{advancing_list_, driving_.advancing, advancing_list_};
+  advancing_list_ = &turns;
   driving_.advancing = true;
   int done = 0;
   for (Advanceable* work = active_.front(); work; work = turns.next) {
@@ -48,7 +48,7 @@ int Rounds::advance_all() {
 }
 
 bool Rounds::has_turn(const Advanceable& work) const {
-  for (const Turns* turns = turns_; turns; turns = turns->outer) {
+  for (const Advancing* turns = advancing_list_; turns; turns = turns->outer) {
     if (turns->now == &work) return true;
   }
   return false;
@@ -56,7 +56,7 @@ bool Rounds::has_turn(const Advanceable& work) const {
 
 void Rounds::deactivate(Advanceable& work) {
   TERN_ASSERT(work.linked());
-  for (Turns* turns = turns_; turns; turns = turns->outer) {
+  for (Advancing* turns = advancing_list_; turns; turns = turns->outer) {
     if (turns->next == &work) turns->next = active_.next(&work);
     if (turns->now == &work) turns->now = nullptr;
   }

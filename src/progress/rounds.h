@@ -102,10 +102,10 @@ class Rounds {
     uint32_t interval;
   };
   /// Turns under way: one after the other, and more of them where a turn polls.
-  struct Turns {
+  struct Advancing {
     Advanceable* now = nullptr;   ///< whose turn it is; null: it is active no more
     Advanceable* next = nullptr;  ///< who follows
-    Turns* outer = nullptr;
+    Advancing* outer = nullptr;
   };
   int advance_all();
   bool has_turn(const Advanceable& work) const;
@@ -122,7 +122,7 @@ class Rounds {
  private:
   std::vector<Slot> slots_;
   IntrusiveList<Advanceable> active_;
-  Turns* turns_ = nullptr;
+  Advancing* advancing_list_ = nullptr;
   uint32_t round_ = 0;
 };
 

@@ -15,7 +15,7 @@
 //   shared      a poll was empty, and spinning pays                pause (adaptive_spin.h)
 //                 ... yields left                                  yield, or timed_yield
 //                 ... none left                                    sleep
-//               a timed yield took core_taken_ns                   count_tasks
+//               a timed yield took core_taken_ns                   on_tasks
 //               more tasks than ranks, `sightings` times           strangers, for first_sleeps waits
 //   strangers   a poll was empty                                   sleep
 //   any         a poll was empty, the launcher ends the wait       sleep

@@ -47,7 +47,7 @@ class Nap {
 }  // namespace
 
 void ProgressEngine::relax(Wait& wait, const Condition& done) {
-  if (watch_) watch_->on_empty_polls(wait.empty);
+  if (observer_) observer_->on_empty_polls(wait.empty);
   port_.on_empty_poll();
   if (driving_.in_round()) [[unlikely]] {  // a callback of the user's waits inside of a round
     if (policy_.oversubscribed()) port_.yield();
@@ -89,7 +89,7 @@ void ProgressEngine::yield(Step step) {
   ++counters_.yields;
   const bool timed = step == Step::timed_yield;
   const uint64_t before = timed ? clock_.now_ns() : 0;
-  if (timed && watch_) watch_->on_clock(before);
+  if (timed && observer_) observer_->on_clock(before);
   give_turn([this] { port_.yield(); });
   if (timed && policy_.on_yielded(clock_.now_ns() - before))
     policy_.on_tasks(port_.runnable_tasks(), driving_.sleep.turning);
@@ -151,7 +151,7 @@ void ProgressEngine::sleep_on_paths(const Condition& done) {
 // The helper has the paths. False: somebody relies on this thread's polls.
 bool ProgressEngine::await_helper(Wait& wait, const Condition& done) {
   if (driving_.in_round() || kept_awake()) return false;
-  if (watch_) watch_->on_empty_polls(++wait.empty);
+  if (observer_) observer_->on_empty_polls(++wait.empty);
   if (driving_.sleep.engine) {
     follow(done);
     return true;
@@ -168,7 +168,7 @@ bool ProgressEngine::await_helper(Wait& wait, const Condition& done) {
 template <typename Sleep>
 void ProgressEngine::sleep_until_called(const Condition& done, Sleep&& sleeps) {
   Driving::Sleep& sleep = driving_.sleep;
-  if (watch_) watch_->on_sleep();
+  if (observer_) observer_->on_sleep();
   TERN_ASSERT(!sleep.engine);
   ++sleep.sleepers;
   sleep.engine = this;
@@ -227,7 +227,7 @@ void ProgressEngine::end_wait(Wait& wait) {
       call(*follower);
     }
   }
-  if (watch_) watch_->on_wait_over();
+  if (observer_) observer_->on_wait_over();
 }
 
 void ProgressEngine::note_deadline() {
@@ -235,7 +235,7 @@ void ProgressEngine::note_deadline() {
 }
 
 uint64_t ProgressEngine::next_deadline_ns() const {
-  return std::min(watch_ ? watch_->next_deadline_ns() : ~uint64_t{0}, pollable_deadline_ns());
+  return std::min(observer_ ? observer_->next_deadline_ns() : ~uint64_t{0}, pollable_deadline_ns());
 }
 
 }  // namespace tern

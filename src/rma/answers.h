@@ -55,7 +55,7 @@ class Answers {
   }
   /// The next `bytes` at the cursor, as they are now (`copied`), or as they are when they leave.
   void result(uint32_t token, Cursor from, size_t bytes, const Datatype& type, bool copied) {
-    if (bytes <= kMaxInside_bytes) {
+    if (bytes <= kMaxInsideBytes) {
       const uint64_t length = bytes;
       writer_.record({wire::WindowCode::result, 0, 0, token});
       std::memcpy(writer_.room(sizeof length), &length, sizeof length);
@@ -87,7 +87,7 @@ class Answers {
  private:
   WindowContext& context() const { return exposure_.context_; }
   void send_if_long() {
-    if (out_.size() > kMaxInside_bytes) send();
+    if (out_.size() > kMaxInsideBytes) send();
   }
   void send() {
     if (out_.empty()) return;

@@ -7,7 +7,7 @@ namespace tern::rma {
 namespace {
 
 // Of the copies that are combined where the plain loops cannot run on the data themselves.
-constexpr size_t kChunk_bytes = 4096;
+constexpr size_t kChunkBytes = 4096;
 
 bool is_aligned_for(const void* address, const Kind& kind) {
   return reinterpret_cast<uintptr_t>(address) % kind.alignment == 0;
@@ -17,8 +17,8 @@ void combine_elements(const Op& op, Cursor from, Cursor to, size_t bytes, const 
   const bool plain = from.is_contiguous() && to.is_contiguous() && kind.size == kind.extent &&
                      is_aligned_for(from.contiguous_data(), kind) && is_aligned_for(to.contiguous_data(), kind);
   if (plain) return op.apply_basic(from.contiguous_data(), to.contiguous_data(), Count(bytes / kind.size), kind);
-  alignas(64) std::byte chunk[kChunk_bytes];
-  const size_t whole = kChunk_bytes / kind.size * kind.size;
+  alignas(64) std::byte chunk[kChunkBytes];
+  const size_t whole = kChunkBytes / kind.size * kind.size;
   from.truncate(bytes);
   while (size_t packed = from.pack(chunk, whole)) op.apply_packed(chunk, to, Count(packed / kind.size), kind);
 }
@@ -62,8 +62,8 @@ void Apply::combine(OpId op, Cursor from, Cursor there, size_t bytes, const Kind
 }
 
 void Apply::swap_if_equal(Cursor there, size_t bytes, const void* brought, const void* compared) {
-  TERN_ASSERT(bytes <= kMaxCompared_bytes);
-  std::byte now[kMaxCompared_bytes];
+  TERN_ASSERT(bytes <= kMaxComparedBytes);
+  std::byte now[kMaxComparedBytes];
   Cursor reader = there;
   reader.pack(now, bytes);
   if (std::memcmp(now, compared, bytes) == 0) there.unpack(static_cast<const std::byte*>(brought), bytes);

@@ -70,8 +70,8 @@ class Apply {
     fetch();
     combine(op, from, there, bytes, kind);
   }
-  /// Of one element of at most kMaxCompared_bytes; `brought` and `compared`: its bytes.
-  static constexpr size_t kMaxCompared_bytes = 32;
+  /// Of one element of at most kMaxComparedBytes; `brought` and `compared`: its bytes.
+  static constexpr size_t kMaxComparedBytes = 32;
   template <typename Fetch>
   void compare_and_swap(int place, const Cursor& there, size_t bytes, const void* brought, const void* compared,
                         Fetch&& fetch) const {

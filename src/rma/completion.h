@@ -23,7 +23,7 @@ class Completion {
   Error finish_all_locally();
   /// Nothing is left to RemoteMemory, for all targets at the same time.
   void finish_transfers();
-  /// The same for one target.
+  /// Nothing of that target is left to RemoteMemory.
   void finish_transfers(Target& target) { adapter_.finish(target); }
   /// Of the operations that the synchronisation has ended; they are told once.
   Error take_error(Target& target);

@@ -20,13 +20,13 @@ Environment::Environment(PointToPoint& p2p, std::function<uint64_t()> new_contex
       new_context_(std::move(new_context)),
       transfer_from_bytes_(size_t(p2p.tunables().rma_transfer_bytes)),
       shares_cores_(shares_cores) {
-  progress().add(turns_);
+  progress().add(word_poller_);
   endpoints().register_kinds(wire::kFirstWindowKind, wire::kLastWindowKind, *this);
 }
 
 Environment::~Environment() = default;
 
-int WordTurns::poll() {
+int WordPoller::poll() {
   int done = 0;
   bool dormant = true;
   for (const Waiter& waiter : waiters_) {
@@ -37,17 +37,17 @@ int WordTurns::poll() {
   return done;
 }
 
-bool WordTurns::arm() {
+bool WordPoller::arm() {
   if (std::all_of(waiters_.begin(), waiters_.end(), [](const Waiter& one) { return one.pollable->arm(); })) return true;
   disarm();
   return false;
 }
 
-void WordTurns::disarm() {
+void WordPoller::disarm() {
   for (const Waiter& waiter : waiters_) waiter.pollable->disarm();
 }
 
-uint64_t WordTurns::next_deadline_ns() const {
+uint64_t WordPoller::next_deadline_ns() const {
   uint64_t next = ~uint64_t{0};
   for (const Waiter& waiter : waiters_) next = std::min(next, waiter.pollable->next_deadline_ns());
   return next;

@@ -22,7 +22,7 @@ class Window;
 
 /// Gives what waits for words in node memory or at adapters (lock designs, epochs; of all windows) its turns; asleep
 /// while none has anything to do.
-class WordTurns final : public Pollable {
+class WordPoller final : public Pollable {
  public:
   void add(Pollable& waiter) { waiters_.push_back({&waiter, &waiter.hints()}); }
   void remove(Pollable& waiter) {
@@ -63,7 +63,7 @@ class Environment final : public MessageHandler {
   const Op& op(OpId id) { return ops_.get(id); }
   bool knows_op(OpId id) { return ops_.find(int(id)) != nullptr; }
   uint64_t new_context() { return new_context_(); }
-  WordTurns& turns() { return turns_; }
+  WordPoller& word_poller() { return word_poller_; }
   /// Counts the locks that this rank holds or has asked for, of all windows. True: there is another one.
   bool add_lock() { return locks_++ != 0; }
   void remove_lock() { --locks_; }
@@ -101,7 +101,7 @@ class Environment final : public MessageHandler {
   Window* last_ = nullptr;                         ///< whose message was the last; null: none
   const size_t transfer_from_bytes_;
   const bool shares_cores_;
-  WordTurns turns_;
+  WordPoller word_poller_;
   size_t serving_ = 0;
   size_t locks_ = 0;
   bool may_warn_ = true;

@@ -12,7 +12,7 @@
 #include "rma/apply.h"
 #include "rma/lock_queue.h"
 #include "rma/origin_epoch.h"
-#include "rma/own_turns.h"
+#include "rma/own_lock_share.h"
 #include "rma/source.h"
 #include "rma/waiting.h"
 
@@ -92,7 +92,7 @@ class Exposure {
   NodeEpochs* counts_ = nullptr;
   std::vector<std::unique_ptr<Source>> sources_;
   LockQueue locks_;
-  OwnTurns own_turns_;
+  OwnLockShare own_turns_;
   std::vector<std::byte> spare_answers_;  ///< memory to be used again
   std::vector<int> granted_;              ///< origins whose held records may be carried out
   bool granting_ = false;

@@ -13,7 +13,7 @@ namespace tern::rma {
 
 struct Hints {
   /// Of memory that MPI allocates: a cache line, more than any predefined datatype asks for.
-  static constexpr size_t kAlignment_bytes = 64;
+  static constexpr size_t kAlignmentBytes = 64;
 
   bool no_locks = false;
   bool same_size = false, same_disp_unit = false;
@@ -24,7 +24,7 @@ struct Hints {
   bool ops_promised = false;  ///< accumulate_ops was given
   std::string granularity = "0";
   std::string memory_kinds;  ///< mpi_assert_memory_alloc_kinds
-  size_t alignment_bytes = kAlignment_bytes;
+  size_t alignment_bytes = kAlignmentBytes;
 
   /// `making`: of a window that is being made, where also those count that cannot change later.
   void take(const Info& info, bool making);

@@ -203,7 +203,7 @@ void Making::use_node(bool whole, const std::vector<Statement>& all) {
   SharedPart& part = memory_.part();
   window_.counts_ = std::make_unique<NodeEpochs>(part, memory_.place(), nudge());
   NodeEpochs* counts = window_.counts_.get();
-  environment_.turns().add(*counts);
+  environment_.word_poller().add(*counts);
   window_.operations_.epoch().counts = counts;
   window_.exposure_.set_counts(counts);
   window_.waiting_.set_counts(counts);

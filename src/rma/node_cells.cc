@@ -6,7 +6,7 @@
 namespace tern::rma {
 
 namespace {
-// Nobody asks itself.
+// A rank has no cell to itself.
 bool is_asked(const NodeCell& cell) { return cell.turn.load(std::memory_order_acquire) % 2 != 0; }
 }  // namespace
 
@@ -43,9 +43,9 @@ int NodeCells::take_answers() {
     asked_.pop_back();
     ++done;
     const NodeCell& cell = memory_.cell(place, me_);
-    alignas(8) std::byte answers[NodeCell::kRoom_bytes];  // the next batch may leave while they are taken apart
+    alignas(8) std::byte answers[NodeCell::kRoomBytes];  // the next batch may leave while they are taken apart
     const size_t bytes = std::min<size_t>(cell.bytes, sizeof answers);
-    if (bytes <= NodeCell::kFirstLine_bytes) std::memcpy(answers, cell.data, NodeCell::kFirstLine_bytes);
+    if (bytes <= NodeCell::kFirstLineBytes) std::memcpy(answers, cell.data, NodeCell::kFirstLineBytes);
     else std::memcpy(answers, cell.data, bytes);
     answered_(memory_.ranks()[size_t(place)], {answers, bytes});
     i = 0;

@@ -43,7 +43,7 @@ class NodeCells final : public Pollable {
         answered_(std::move(answered)) {}
 
   /// Where the records for the member at `place` are written, which has answered everything before:
-  /// NodeCell::kRoom_bytes.
+  /// NodeCell::kRoomBytes.
   std::byte* room(int place) { return memory_.cell(place, me_).data; }
   /// The first `bytes` there are the records.
   void ask(int place, size_t bytes, uint32_t confirm);

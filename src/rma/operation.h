@@ -19,7 +19,7 @@ inline constexpr int kLockExclusive = 301, kLockShared = 302;
 
 /// Data of an operation, or its result, that are not longer lie in its record. Longer ones are messages of their own,
 /// between the user's memory and the window, without a copy.
-inline constexpr size_t kMaxInside_bytes = 4096;
+inline constexpr size_t kMaxInsideBytes = 4096;
 
 /// Of the elements' packed form; 0 for a null type.
 size_t bytes_of(Count count, const Datatype* type);

@@ -7,12 +7,12 @@ namespace tern::rma {
 void OriginLocks::set_design(std::unique_ptr<LockDesign> design) {
   TERN_ASSERT(!design_);
   design_ = std::move(design);
-  context_.environment.turns().add(*design_);
+  context_.environment.word_poller().add(*design_);
 }
 
 void OriginLocks::end_design() {
   if (!design_) return;
-  context_.environment.turns().remove(*design_);
+  context_.environment.word_poller().remove(*design_);
   design_.reset();
 }
 

@@ -53,7 +53,7 @@ class OriginLocks {
 
  private:
   void wake() {
-    if (!design_->hints().dormant) context_.environment.turns().wake();
+    if (!design_->hints().dormant) context_.environment.word_poller().wake();
   }
 
   WindowContext& context_;

@@ -52,11 +52,11 @@ bool Exposure::serve_short(std::span<const std::byte> records, uint32_t confirm,
   std::span<const std::byte> data;
   if (brings && !in.data(compares ? 2 * bytes : bytes, data)) return false;
   const bool fetches = action != WindowAction::put && action != WindowAction::accumulate;
-  const size_t result_bytes = fetches ? wire::kWindowResultHead_bytes + wire::WindowWriter::padded(bytes) : 0;
+  const size_t result_bytes = fetches ? wire::kWindowResultHeadBytes + wire::WindowWriter::padded(bytes) : 0;
   if (!in.rest().empty() || result_bytes + sizeof head > room.size()) return false;
 
   std::byte* there = memory_.base() + body.address;
-  std::byte* result = room.data() + wire::kWindowResultHead_bytes;
+  std::byte* result = room.data() + wire::kWindowResultHeadBytes;
   const int place = memory_.place();
   if (action == WindowAction::put) Apply::copy_bytes(there, data.data(), bytes);
   else if (action == WindowAction::get) Apply::copy_bytes(result, there, bytes);
@@ -193,7 +193,7 @@ void Exposure::perform(const WindowRecord& head, const WindowOperationBody& body
     case WindowAction::get_accumulate:
       return apply_.get_accumulate(place, OpId(body.op), from(), cursor, data.size(), type.basic_kind(), fetch);
     case WindowAction::compare_and_swap:
-      if (bytes > Apply::kMaxCompared_bytes || data.size() != 2 * bytes)
+      if (bytes > Apply::kMaxComparedBytes || data.size() != 2 * bytes)
         return answers.failed(head.number, Error(ErrorClass::intern, "compare-and-swap of too many bytes"));
       return apply_.compare_and_swap(place, cursor, bytes, data.data(), data.data() + bytes, fetch);
   }

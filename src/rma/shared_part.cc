@@ -10,7 +10,7 @@
 namespace tern::rma {
 
 namespace {
-constexpr size_t kPage_bytes = 4096, kLine_bytes = 64;
+constexpr size_t kPageBytes = 4096, kLineBytes = 64;
 
 size_t up_to(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 }  // namespace
@@ -23,18 +23,18 @@ void SharedPart::plan(std::vector<int> ranks, std::vector<PeerId> peers, const s
   // Two members have all their counts in one line, which an epoch moves there and back: bare 0.27 us, with a line for
   // each direction 0.49. More members have a line of their own each for what the others write.
   const size_t rows = 2 * ranks_.size();
-  counts_each_ = rows == 4 ? ranks_.size() : up_to(ranks_.size() * sizeof(uint32_t), kLine_bytes) / sizeof(uint32_t);
-  words_start_ = up_to(counts_start_ + rows * counts_each_ * sizeof(uint32_t), kLine_bytes);
-  words_each_ = up_to(lock_words * sizeof(uint64_t), kLine_bytes) / sizeof(uint64_t);
+  counts_each_ = rows == 4 ? ranks_.size() : up_to(ranks_.size() * sizeof(uint32_t), kLineBytes) / sizeof(uint32_t);
+  words_start_ = up_to(counts_start_ + rows * counts_each_ * sizeof(uint32_t), kLineBytes);
+  words_each_ = up_to(lock_words * sizeof(uint64_t), kLineBytes) / sizeof(uint64_t);
   cells_start_ = words_start_ + ranks_.size() * words_each_ * sizeof(uint64_t);
   has_cells_ = cells;
   const size_t cells_bytes = cells ? ranks_.size() * ranks_.size() * sizeof(NodeCell) : 0;
-  alignment_bytes_ = std::max(alignment_bytes, kPage_bytes);
+  alignment_bytes_ = std::max(alignment_bytes, kPageBytes);
   size_t at = up_to(cells_start_ + cells_bytes, alignment_bytes_);
   starts_.clear();
   for (int64_t size : sizes) {
     starts_.push_back(at);
-    at += apart ? up_to(size_t(size), std::max(alignment_bytes, kLine_bytes)) : size_t(size);
+    at += apart ? up_to(size_t(size), std::max(alignment_bytes, kLineBytes)) : size_t(size);
   }
   bytes_ = at;
 }

@@ -35,13 +35,13 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(Control) == 1
 /// Of an origin and a target (node_cells.h). All zero at first.
 struct NodeCell {
   /// What a put of 512 bytes needs, twice; a few more bytes are quicker by cross-memory attach.
-  static constexpr size_t kRoom_bytes = 1008;
-  static constexpr size_t kFirstLine_bytes = 48;  ///< of data, in one cache line with `turn`
-  alignas(64) std::atomic<uint32_t> turn{0};      ///< odd: the origin asks; even: the target has answered
-  uint32_t confirm = 0;                           ///< the number of the confirmation that the origin asks for
-  uint32_t bytes = 0;                             ///< of data
+  static constexpr size_t kRoomBytes = 1008;
+  static constexpr size_t kFirstLineBytes = 48;  ///< of data, in one cache line with `turn`
+  alignas(64) std::atomic<uint32_t> turn{0};     ///< odd: the origin asks; even: the target has answered
+  uint32_t confirm = 0;                          ///< the number of the confirmation that the origin asks for
+  uint32_t bytes = 0;                            ///< of data
   uint32_t reserved = 0;
-  std::byte data[kRoom_bytes] = {};
+  std::byte data[kRoomBytes] = {};
 };
 static_assert(sizeof(NodeCell) == 1024);
 

@@ -131,7 +131,7 @@ void Operations::write_short(const Operation& o, Target& to, int64_t start, size
     results_.at(token).into = Cursor::bytes(o.result, bytes);
   }
   const size_t carried = !o.brings() ? 0 : compares ? 2 * bytes : bytes;
-  const size_t record_bytes = wire::kWindowBriefHead_bytes + wire::WindowWriter::padded(carried);
+  const size_t record_bytes = wire::kWindowBriefHeadBytes + wire::WindowWriter::padded(carried);
   const bool at_once = to.flight.alone && cell_.takes(to, record_bytes);
   std::byte* data = wire::write_window_brief(
       at_once ? cell_.room(to) : wire::WindowWriter(to.out.open).room(record_bytes), o.action,

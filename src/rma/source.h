@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "datatype/datatype.h"
 #include "p2p/core/endpoint.h"
-#include "rma/own_turns.h"
+#include "rma/own_lock_share.h"
 #include "wire/window.h"
 
 namespace tern::rma {
@@ -29,7 +29,7 @@ struct Source {
   wire::WindowRecord head{};
   wire::WindowOperationBody body{};
   std::vector<std::byte> arriving;  ///< those data, unless they go straight to the window
-  OwnTurns::Origin returns;         ///< for the lock
+  OwnLockShare::Origin returns;     ///< for the lock
 
   void end_reply() {
     TERN_ASSERT(replying != 0);

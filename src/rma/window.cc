@@ -23,7 +23,7 @@ Window::~Window() {
   TERN_ASSERT(nothing_under_way());
   locks_.end_design();
   operations_.cell().end();
-  if (counts_) context_.environment.turns().remove(*counts_);
+  if (counts_) context_.environment.word_poller().remove(*counts_);
   if (context_.comm) context_.environment.remove(*this);
 }
 
@@ -36,7 +36,7 @@ Error Window::free() {
   waiting_.until([&] { return nothing_under_way(); });
   locks_.end_design();
   if (counts_) {
-    context_.environment.turns().remove(*counts_);
+    context_.environment.word_poller().remove(*counts_);
     counts_.reset();
   }
   operations_.cell().end();
@@ -57,8 +57,8 @@ bool Window::nothing_under_way() const {
 // Answers of others are not waited for: without the window they are thrown away.
 void Window::end_under_way() {
   context_.environment.remove(*this);
-  if (locks_.by_words()) context_.environment.turns().remove(*locks_.design());
-  if (NodeCells* cells = operations_.cell().cells()) context_.environment.turns().remove(*cells);
+  if (locks_.by_words()) context_.environment.word_poller().remove(*locks_.design());
+  if (NodeCells* cells = operations_.cell().cells()) context_.environment.word_poller().remove(*cells);
   for (auto& target : operations_.targets()) {
     if (!target) continue;
     operations_.cell().forget(*target);

@@ -80,7 +80,7 @@ class SimMemoryRegion final : public rdma::MemoryRegion {
   const rdma::Access access;
 };
 
-struct SimRoute final : rdma::Route {
+struct SimAddressHandle final : rdma::AddressHandle {
   uint32_t node = 0;
 };
 
@@ -160,11 +160,11 @@ class SimQueuePair final : public rdma::QueuePair {
   friend class AdapterNode;
   using Kind = rdma::QueuePairKind;
   struct Request {
-    rdma::WorkRequest work;  ///< its pieces and route are not used
+    rdma::WorkRequest work;  ///< its pieces and address handle are not used
     std::vector<rdma::Piece> pieces;
     std::vector<std::byte> inlined;
     uint32_t total = 0;
-    uint32_t route_node = 0;
+    uint32_t to_node = 0;
     uint64_t ready_ns = 0;
     bool done = false;
     bool tried = false;                           ///< it has been sent before
@@ -236,7 +236,7 @@ class SimHca final : public rdma::Hca {
   Error make_srq(const rdma::SharedReceiveQueueOptions& options,
                  std::unique_ptr<rdma::SharedReceiveQueue>& result) override;
   Error make_queue_pair(const rdma::QueuePairOptions& options, std::unique_ptr<rdma::QueuePair>& result) override;
-  Error make_route(const rdma::PortAddress& port, std::unique_ptr<rdma::Route>& result) override;
+  Error make_address_handle(const rdma::PortAddress& port, std::unique_ptr<rdma::AddressHandle>& result) override;
   Error register_memory(void* address, size_t bytes, const rdma::Access& access,
                         std::unique_ptr<rdma::MemoryRegion>& result) override;
   bool take_event(rdma::AsyncEvent& event) override;

@@ -9,7 +9,7 @@ namespace tern::sim {
 namespace {
 
 /// Copies of inline payloads into the work request (an estimate): some 200 bytes, usually not in a cache yet.
-constexpr uint64_t kInlineCopyBytesPerUs = 10'000;
+constexpr uint64_t kInlineCopyBytesPerMicrosecond = 10'000;
 
 Error lacking(const AdapterModel& model, const char* what) {
   return Error(ErrorClass::unsupported_operation, "the simulated adapter " + model.device + " has no " + what);
@@ -202,7 +202,7 @@ size_t SimQueuePair::post(std::span<const rdma::WorkRequest> work) {
     request.work = wanted;
     request.pieces.assign(wanted.pieces, wanted.pieces + wanted.piece_count);
     request.total = uint32_t(sum(request.pieces));
-    if (wanted.route) request.route_node = static_cast<const SimRoute*>(wanted.route)->node;
+    if (wanted.address_handle) request.to_node = static_cast<const SimAddressHandle*>(wanted.address_handle)->node;
     if (wanted.inlined) {
       TERN_ASSERT(request.total <= options_.inline_bytes);
       request.inlined.resize(request.total);
@@ -212,7 +212,7 @@ size_t SimQueuePair::post(std::span<const rdma::WorkRequest> work) {
           std::memcpy(request.inlined.data() + at, reinterpret_cast<const void*>(piece.address), piece.bytes);
         at += piece.bytes;
       }
-      hca_.strand.charge_ns(request.total * 1000 / kInlineCopyBytesPerUs);
+      hca_.strand.charge_ns(request.total * 1000 / kInlineCopyBytesPerMicrosecond);
     }
     if (state_ == State::error) {
       request.finish(rdma::Status::flushed);
@@ -390,10 +390,10 @@ Error SimHca::make_queue_pair(const rdma::QueuePairOptions& options, std::unique
   return {};
 }
 
-Error SimHca::make_route(const rdma::PortAddress& port, std::unique_ptr<rdma::Route>& result) {
-  auto route = std::make_unique<SimRoute>();
-  if (!get_node(port, route->node)) return Error(ErrorClass::other, "an address of another kind of adapter");
-  result = std::move(route);
+Error SimHca::make_address_handle(const rdma::PortAddress& port, std::unique_ptr<rdma::AddressHandle>& result) {
+  auto address_handle = std::make_unique<SimAddressHandle>();
+  if (!get_node(port, address_handle->node)) return Error(ErrorClass::other, "an address of another kind of adapter");
+  result = std::move(address_handle);
   return {};
 }
 

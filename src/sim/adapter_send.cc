@@ -198,7 +198,7 @@ bool AdapterNode::sendable(SimQueuePair& pair, uint64_t& wake_at_ns) {
     if ((request.work.fenced && reads != 0) || (request.is_read() && reads >= most)) return false;
   }
   if (pair.options_.kind == rdma::QueuePairKind::dc_initiator) {
-    bool same = pair.dc_node_ == request.route_node && pair.dc_number_ == request.work.remote_number;
+    bool same = pair.dc_node_ == request.to_node && pair.dc_number_ == request.work.remote_number;
     if (pair.dc_connected_ && !same && pair.next_ != 0) return false;  // everything sent there must be answered first
   }
   return true;
@@ -217,7 +217,7 @@ std::unique_ptr<AdapterPacket> AdapterNode::make_request(const SimQueuePair& pai
   uint32_t node = pair.peer_node_;
   packet->target = pair.peer_.number;
   if (pair.options_.kind == rdma::QueuePairKind::ud || pair.options_.kind == rdma::QueuePairKind::dc_initiator) {
-    node = request.route_node;
+    node = request.to_node;
     packet->target = request.work.remote_number;
     packet->key = request.work.remote_key_of_queue;
   }
@@ -297,13 +297,13 @@ uint64_t AdapterNode::send_segment(SimQueuePair& pair) {
 
 // The connection packets precede the data without waiting for an answer; a refusal makes the initiator start again.
 void AdapterNode::dc_turn_to(SimQueuePair& pair, const Request& request, uint64_t& cost_ns) {
-  bool same = pair.dc_node_ == request.route_node && pair.dc_number_ == request.work.remote_number;
+  bool same = pair.dc_node_ == request.to_node && pair.dc_number_ == request.work.remote_number;
   if (pair.dc_connected_ && same) return;
   if (pair.dc_connected_) {
     cost_ns += dc_disconnect(pair, now_ns() + cost_ns);
   }
   pair.dc_connected_ = true;
-  pair.dc_node_ = request.route_node;
+  pair.dc_node_ = request.to_node;
   pair.dc_number_ = request.work.remote_number;
   pair.dc_key_ = request.work.remote_key_of_queue;
   auto packet = make_request(pair, request);

@@ -4,7 +4,7 @@
 
 namespace tern::sim {
 
-void EventStation::attach(EventTurns* handler, Driving* lock) {
+void EventStation::attach(EventClient* handler, Driving* lock) {
   handler_ = handler;
   lock_ = lock;
   polled_ = nullptr;

@@ -56,7 +56,7 @@ class EventStation final : public EventTarget {
 
   // --- The port's.
   /// `lock`: the rank's. Null handler: the thread has ended.
-  void attach(EventTurns* handler, Driving* lock);
+  void attach(EventClient* handler, Driving* lock);
   void set_timer(uint64_t after_ns);
   void watch_paths(bool on) { watching_ = on; }
   /// Null: it ends. The engine: whose paths tell the model when something comes.
@@ -73,7 +73,7 @@ class EventStation final : public EventTarget {
   Strand& strand_;
   NodeCores& cores_;
   const uint64_t wake_ns_;
-  EventTurns* handler_ = nullptr;
+  EventClient* handler_ = nullptr;
   Driving* lock_ = nullptr;
   ProgressEngine* polled_ = nullptr;  ///< not null: the thread polls it all the time
   uint64_t timer_ = 0;                ///< events of an earlier setting are stale
@@ -89,7 +89,7 @@ class SimEventThread final : public EventPort {
   SimEventThread(EventStation& station, Driving& lock, ProgressEngine& engine)
       : station_(station), lock_(lock), engine_(engine) {}
   ~SimEventThread() override { station_.attach(nullptr, nullptr); }
-  void start(EventTurns& handler) override { station_.attach(&handler, &lock_); }
+  void start(EventClient& handler) override { station_.attach(&handler, &lock_); }
   void stop() override { station_.attach(nullptr, nullptr); }
   void set_timer(uint64_t after_ns) override { station_.set_timer(after_ns); }
   void watch_paths(bool on) override { station_.watch_paths(on); }

@@ -99,7 +99,7 @@ class Machine {
     Strand& strand;
     uint64_t seed;  ///< this rank's own
     EventStation& station;
-    SimPath* path = nullptr;  ///< set by add_paths, for the report of a deadlock
+    SimPath* path = nullptr;  ///< for the report of a deadlock
 
     std::unique_ptr<Clock> make_clock() {
       return std::make_unique<SimClock>(strand, station, machine.options().network);

@@ -32,9 +32,9 @@ class SimSegments final : public NodeSegments {
 
   bool shares(PeerId peer) const override { return peer < network_.ranks() && network_.node_of(peer) == node_; }
   bool has_ended(PeerId peer) const override { return network_.is_lost(peer); }
-  Error allocate(size_t bytes, NodeSegment& made, size_t alignment_bytes = kPage_bytes) override;
+  Error allocate(size_t bytes, NodeSegment& made, size_t alignment_bytes = kPageBytes) override;
   /// At the address of `allocate`, so aligned as its maker has asked.
-  Error attach(const SegmentKey& key, NodeSegment& attached, size_t alignment_bytes = kPage_bytes) override;
+  Error attach(const SegmentKey& key, NodeSegment& attached, size_t alignment_bytes = kPageBytes) override;
   void release(NodeSegment& segment) override;
 
  private:

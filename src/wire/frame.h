@@ -44,14 +44,14 @@ struct FrameHead {
 static_assert(sizeof(FrameHead) == 32 && std::is_trivially_copyable_v<FrameHead>);
 
 /// Connections over which one message may be divided.
-inline constexpr size_t kMaxLanes = 4;
+inline constexpr size_t kMaxStreams = 4;
 
 /// Body of a stripe: the message itself, and how much of it comes over which connection, in this order.
 struct StripeTable {
   Header header;
   uint32_t number;  ///< counts the stripes of one direction of one pair
   uint32_t reserved;
-  uint64_t bytes[kMaxLanes];
+  uint64_t bytes[kMaxStreams];
 };
 static_assert(sizeof(StripeTable) == 64 && std::is_trivially_copyable_v<StripeTable>);
 

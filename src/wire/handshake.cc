@@ -64,7 +64,7 @@ std::string build_greeting(HandshakeStage stage, const Greeting& greeting) {
   body.bytes(greeting.nonce.data(), greeting.nonce.size());
   body.integer(uint16_t(greeting.agreement.size()));
   body.text(greeting.agreement);
-  body.integer(greeting.lane);
+  body.integer(greeting.stream);
   body.integer(greeting.generation);
   body.integer(greeting.stood);
   body.integer(greeting.from.job);
@@ -102,7 +102,7 @@ bool parse_greeting(std::string_view body, Greeting& greeting) {
   in.bytes(greeting.nonce.data(), greeting.nonce.size());
   greeting.agreement = in.text(in.integer<uint16_t>());
   if (greeting.version == 1) return in.ok();  // version 1 had one connection only
-  greeting.lane = in.integer<uint8_t>();
+  greeting.stream = in.integer<uint8_t>();
   greeting.generation = in.integer<uint32_t>();
   if (greeting.version == 2) return in.ok();
   greeting.stood = in.integer<uint32_t>();

@@ -48,7 +48,7 @@ struct Greeting {
   std::array<uint8_t, 32> nonce{};
   std::array<uint8_t, 32> exchange{};  ///< its public key, if what follows is encrypted; else 0
   // Of a hello, the stream this connection is for:
-  uint8_t lane = 0;         ///< which of the pair's streams
+  uint8_t stream = 0;       ///< which of the pair's streams
   uint32_t generation = 0;  ///< its connections are numbered; a later one replaces an earlier one
   uint32_t stood = 0;       ///< the last of them that the caller has used
   std::string agreement;    ///< tunables that must agree, "name=value\n" each, sorted by name

@@ -86,18 +86,18 @@ struct WindowBriefBody {
 };
 
 /// A brief record up to its data, whose place it returns.
-inline constexpr size_t kWindowBriefHead_bytes = sizeof(WindowRecord) + sizeof(uint64_t);
+inline constexpr size_t kWindowBriefHeadBytes = sizeof(WindowRecord) + sizeof(uint64_t);
 inline std::byte* write_window_brief(std::byte* to, WindowAction action, uint16_t type, uint32_t token,
                                      const WindowBriefBody& body) {
   const WindowRecord head{WindowCode::brief, uint8_t(action), type, token};
   const uint64_t word = body.address | uint64_t{body.bytes} << 48 | uint64_t{body.op} << 56;
   std::memcpy(to, &head, sizeof head);
   std::memcpy(to + sizeof head, &word, sizeof word);
-  return to + kWindowBriefHead_bytes;
+  return to + kWindowBriefHeadBytes;
 }
 
 /// A result record up to its bytes.
-inline constexpr size_t kWindowResultHead_bytes = sizeof(WindowRecord) + sizeof(uint64_t);
+inline constexpr size_t kWindowResultHeadBytes = sizeof(WindowRecord) + sizeof(uint64_t);
 inline void write_window_result_head(std::byte* to, uint32_t token, uint64_t bytes) {
   const WindowRecord head{WindowCode::result, 0, 0, token};
   std::memcpy(to, &head, sizeof head);
@@ -115,7 +115,7 @@ class WindowWriter {
   }
   /// Room for the data that follow, to be filled by the caller.
   std::byte* brief(WindowAction action, uint16_t type, uint32_t token, const WindowBriefBody& body, size_t data_bytes) {
-    return write_window_brief(room(kWindowBriefHead_bytes + data_bytes), action, type, token, body);
+    return write_window_brief(room(kWindowBriefHeadBytes + data_bytes), action, type, token, body);
   }
   /// Length and bytes.
   void text(WindowRecord head, const void* data, uint64_t bytes) {

@@ -122,7 +122,7 @@ struct Line final : Pollable {
 /// The thread's sleep: it ends when the timer may have ended, at any time after it was set, or the line has something.
 struct Port final : EventPort {
   explicit Port(Kernel& test_kernel) : kernel(test_kernel) {}
-  void start(EventTurns&) override {}
+  void start(EventClient&) override {}
   void stop() override {}
   void set_timer(uint64_t) override {
     kernel.pass();
@@ -194,7 +194,7 @@ Program stays_away(int calls, bool armed_before, bool waits_inside) {
       rank->come_and_go(Need::now);
       rank->port.timer = false;
       rank->handler.on_wake(true, false);
-      EXPECT_EQ(rank->lock.watch(), Watch::paths);
+      EXPECT_EQ(rank->lock.wake_source(), WakeSource::paths);
     }
     execution.thread([=] {
       for (int i = 0; i < calls; ++i) {

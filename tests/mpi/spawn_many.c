@@ -7,20 +7,20 @@
 
 #include "check.h"
 
-enum { kWarmUp = 3, kUsual = 8, kRemembered_bytes = 4 * 1024, kLast_bytes = 64 * 1024 };
+enum { kWarmUp = 3, kUsual = 8, kRememberedBytes = 4 * 1024, kLastBytes = 64 * 1024 };
 
-static int entries_of(pid_t process, const char* folder) {
+static int entries_of(pid_t process, const char *folder) {
   char path[64];
   int count = 0;
   snprintf(path, sizeof path, "/proc/%d/%s", (int)process, folder);
-  DIR* open = opendir(path);
+  DIR *open = opendir(path);
   CHECK(open != NULL);
   while (readdir(open)) ++count;
   closedir(open);
   return count;
 }
 
-static void spawn_one(const char* program, int rank, int index) {
+static void spawn_one(const char *program, int rank, int index) {
   MPI_Comm children, all;
   char number[16], *arguments[] = {"child", number, NULL};
   snprintf(number, sizeof number, "%d", index);
@@ -34,12 +34,12 @@ static void spawn_one(const char* program, int rank, int index) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_Allreduce(MPI_IN_PLACE, &answer, 1, MPI_INT, MPI_SUM, all);
   // By turns in both orders.
-  MPI_Comm* order[] = {index % 2 ? &all : &children, index % 2 ? &children : &all};
+  MPI_Comm *order[] = {index % 2 ? &all : &children, index % 2 ? &children : &all};
   MPI_Comm_disconnect(order[0]);
   MPI_Comm_disconnect(order[1]);
 }
 
-static void be_child(char** argv, MPI_Comm parent) {
+static void be_child(char **argv, MPI_Comm parent) {
   MPI_Comm all;
   int rank, index = atoi(argv[2]), answer = index + 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -50,7 +50,7 @@ static void be_child(char** argv, MPI_Comm parent) {
   MPI_Comm_disconnect(&parent);
 }
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
   MPI_Comm parent;
   int rank;
   MPI_Init(&argc, &argv);
@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
   // Of the last jobs mpiexec may still have something.
   CHECK(entries_of(getppid(), "fd") <= launcher + 6);
   // A job that was met is remembered: its ranks' names, keys and addresses. The last ones may not have said goodbye.
-  CHECK(more <= (size_t)count * kRemembered_bytes + kLast_bytes);
+  CHECK(more <= (size_t)count * kRememberedBytes + kLastBytes);
   done();
   return 0;
 }

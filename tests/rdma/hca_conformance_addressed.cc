@@ -19,11 +19,11 @@ void datagrams(ConformanceBed& bed) {
   options.key = 0x7654321;
   TERN_OK(b.hca.make_queue_pair(options, qb));
   EXPECT_EQ(qa->state(), QueuePair::State::ready);
-  std::unique_ptr<Route> route;
-  TERN_OK(a.hca.make_route(qb->address().port, route));
+  std::unique_ptr<AddressHandle> address_handle;
+  TERN_OK(a.hca.make_address_handle(qb->address().port, address_handle));
   auto datagram = [&](uint64_t id, Verb verb) {
     WorkRequest work = request(verb, id);
-    work.route = route.get();
+    work.address_handle = address_handle.get();
     work.remote_number = qb->address().number;
     work.remote_key_of_queue = qb->address().key;
     return work;
@@ -212,12 +212,12 @@ void dynamic_connections(ConformanceBed& bed) {
     options.key = 0xabcdef;
     std::unique_ptr<QueuePair> target;
     TERN_OK(b.hca.make_queue_pair(options, target));
-    std::unique_ptr<Route> route;
-    TERN_OK(a.hca.make_route(target->address().port, route));
+    std::unique_ptr<AddressHandle> address_handle;
+    TERN_OK(a.hca.make_address_handle(target->address().port, address_handle));
     b.post_receive(*srq, 5, 0, 64);
     for (Verb verb : {Verb::write, Verb::send}) {
       WorkRequest work = verb == Verb::write ? remote(verb, 1, b, 4096) : request(verb, 2);
-      work.route = route.get();
+      work.address_handle = address_handle.get();
       work.remote_number = target->address().number;
       work.remote_key_of_queue = target->address().key;
       a.fill(0, 64, unsigned(i));

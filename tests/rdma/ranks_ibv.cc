@@ -164,12 +164,12 @@ void datagrams_to_everybody(Rank& rank) {
   for (uint64_t i = 0; i < uint64_t(rank.size); ++i) side.post_receive(*pair, i, 4096 + i * 2048, 2048);
   rank.board.datagram[rank.number] = pair->address();
   rank.meet();
-  std::vector<std::unique_ptr<Route>> routes(size_t(rank.size));
+  std::vector<std::unique_ptr<AddressHandle>> handles(size_t(rank.size));
   for (int peer = 0; peer < rank.size; ++peer) {
-    TERN_OK(side.hca.make_route(rank.board.datagram[peer].port, routes[size_t(peer)]));
+    TERN_OK(side.hca.make_address_handle(rank.board.datagram[peer].port, handles[size_t(peer)]));
     WorkRequest work = request(Verb::send_immediate, 100);
     work.immediate = uint32_t(rank.number);
-    work.route = routes[size_t(peer)].get();
+    work.address_handle = handles[size_t(peer)].get();
     work.remote_number = rank.board.datagram[peer].number;
     work.remote_key_of_queue = rank.board.datagram[peer].key;
     side.fill(size_t(peer) * 1024, 1000, unsigned(rank.number));

@@ -185,12 +185,12 @@ uint64_t dc_ns(uint32_t targets) {
     auto initiator = bench.make(bench.options(rdma::QueuePairKind::dc_initiator));
     auto all = bench.exchange(target->address());
     auto memory = bench.exchange(bench.target());
-    std::unique_ptr<rdma::Route> routes[3];
-    for (size_t i = 0; i < 3; ++i) EXPECT_FALSE(bench.hca->make_route(all[i].port, routes[i]));
+    std::unique_ptr<rdma::AddressHandle> handles[3];
+    for (size_t i = 0; i < 3; ++i) EXPECT_FALSE(bench.hca->make_address_handle(all[i].port, handles[i]));
     if (rank.index() == 0) {
       auto write = [&](size_t to) {
         Work request = work(Verb::write, bench.piece(0, 8), memory[to], 0);
-        request.route = routes[to].get();
+        request.address_handle = handles[to].get();
         request.remote_number = all[to].number;
         EXPECT_EQ(bench.run(*initiator, request).status, rdma::Status::success);
       };

@@ -465,11 +465,11 @@ TEST(Adapter, DatagramsArriveBehindTheirHeaderOrNotAtAll) {
     if (rank.index() == 1) bench.post_receive(*pair, 2, bench.piece(0, 1000));
     bench.fence();
     if (rank.index() == 0) {
-      std::unique_ptr<rdma::Route> route;
-      EXPECT_FALSE(bench.hca->make_route(all[1].port, route));
+      std::unique_ptr<rdma::AddressHandle> address_handle;
+      EXPECT_FALSE(bench.hca->make_address_handle(all[1].port, address_handle));
       bench.fill(0, 100, 9);
       Work send = work(Verb::send, bench.piece(0, 100));
-      send.route = route.get();
+      send.address_handle = address_handle.get();
       send.remote_number = all[1].number;
       send.remote_key_of_queue = 0x9999;  // the wrong key: vanishes
       EXPECT_EQ(bench.run(*pair, send).status, Status::success);
@@ -512,14 +512,14 @@ TEST(Adapter, DcInitiatorsTurnFromTargetToTarget) {
       EXPECT_EQ(srq->post({&receive, 1}), 1u);
     }
     bench.fence();
-    std::vector<std::unique_ptr<rdma::Route>> routes(4);
-    for (size_t peer = 0; peer < 4; ++peer) EXPECT_FALSE(bench.hca->make_route(all[peer].port, routes[peer]));
+    std::vector<std::unique_ptr<rdma::AddressHandle>> handles(4);
+    for (size_t peer = 0; peer < 4; ++peer) EXPECT_FALSE(bench.hca->make_address_handle(all[peer].port, handles[peer]));
     // Ten to each other rank, in turns; a rank's own come in order.
     for (uint64_t i = 0; i < 30; ++i) {
       size_t peer = i % 3 + (i % 3 >= rank.index());  // all meet at the lower ranks
       bench.word(2000 + i * 8) = rank.index() * 100 + i / 3;
       Work send = work(Verb::send, bench.piece(2000 + i * 8, 8), i);
-      send.route = routes[peer].get();
+      send.address_handle = handles[peer].get();
       send.remote_number = all[peer].number;
       send.remote_key_of_queue = all[peer].key;
       bench.post(*initiator, send);

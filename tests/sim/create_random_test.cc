@@ -393,7 +393,7 @@ WorldOptions options_for(uint64_t seed) {
   return options;
 }
 
-TEST(Creation, random_programs_agree_with_the_model) {
+TEST(Creation, RandomProgramsAgreeWithTheModel) {
   for_seeds(300, [](uint64_t seed) {
     Findings findings;
     WorldOptions options = options_for(seed);
@@ -402,7 +402,7 @@ TEST(Creation, random_programs_agree_with_the_model) {
   });
 }
 
-TEST(Creation, the_same_seed_gives_the_same_run) {
+TEST(Creation, TheSameSeedGivesTheSameRun) {
   for_seeds(5, [](uint64_t seed) {
     uint64_t hashes[2];
     for (uint64_t& hash : hashes) {
@@ -415,7 +415,7 @@ TEST(Creation, the_same_seed_gives_the_same_run) {
   });
 }
 
-TEST(Creation, overlapping_groups_are_refused_on_both_sides) {
+TEST(Creation, OverlappingGroupsAreRefusedOnBothSides) {
   WorldOptions options;
   options.ranks = 3;
   Report report = World(options).run([](Process& process) {

@@ -57,7 +57,7 @@ TEST(MpiIoRandom, FilesAreAsTheModelSays) {
 // its class, no rank hangs, and what calls without an error have written is there.
 MemoryDisk* current_disk;
 
-constexpr int kRegion_bytes = 1 << 16;
+constexpr int kRegionBytes = 1 << 16;
 
 unsigned char faulty_byte(int region, int rank, int64_t at) {
   return static_cast<unsigned char>(31 * region + 7 * rank + at);
@@ -110,11 +110,11 @@ int play_with_faults(int, char**) {
   for (int i = 0; i < int(regions.size()); ++i) {
     FaultyRegion& region = regions[size_t(i)];
     region.block = int(1 + rng.below(3000));
-    region.blocks = int(1 + rng.below(uint64_t(kRegion_bytes / (region.block * size))));
+    region.blocks = int(1 + rng.below(uint64_t(kRegionBytes / (region.block * size))));
     MPI_Datatype blocks;
     MPI_Type_vector(region.blocks, region.block, region.block * size, MPI_BYTE, &blocks);
     MPI_Type_commit(&blocks);
-    expect(MPI_File_set_view(file, MPI_Offset(i) * kRegion_bytes + rank * region.block, MPI_BYTE, blocks, "native",
+    expect(MPI_File_set_view(file, MPI_Offset(i) * kRegionBytes + rank * region.block, MPI_BYTE, blocks, "native",
                              MPI_INFO_NULL) == MPI_SUCCESS,
            "view");
     MPI_Type_free(&blocks);
@@ -139,7 +139,7 @@ int play_with_faults(int, char**) {
     const FaultyRegion& region = regions[size_t(i)];
     for (int64_t at = 0; region.intact && at < int64_t(region.block) * region.blocks; ++at) {
       const int64_t block = at / region.block, in_block = at % region.block;
-      const int64_t there = int64_t(i) * kRegion_bytes + (block * size + rank) * region.block + in_block;
+      const int64_t there = int64_t(i) * kRegionBytes + (block * size + rank) * region.block + in_block;
       if (there < int64_t(bytes.size()) && bytes[size_t(there)] == faulty_byte(i, rank, at)) continue;
       throw std::runtime_error("what access " + std::to_string(i) + " has written (form " +
                                std::to_string(region.form) + ", blocks of " + std::to_string(region.block) +
@@ -159,7 +159,7 @@ TEST(MpiIoRandom, AFullDiskAndABrokenOneAreErrorsOfAll) {
     Rng rng(seed * 37);
     disk.faults.short_in_256 = uint32_t(rng.chance(1, 2) ? rng.below(128) : 0);
     disk.faults.interrupted_in_256 = uint32_t(rng.chance(1, 2) ? rng.below(64) : 0);
-    if (rng.chance(1, 2)) disk.faults.room = int64_t(rng.below(10 * kRegion_bytes));
+    if (rng.chance(1, 2)) disk.faults.room = int64_t(rng.below(10 * kRegionBytes));
     else disk.faults.broken_from = 1 + rng.below(60);
     const Report report = run_mpi(options_for(seed), play_with_faults, with_disk(disk));
     ASSERT_TRUE(report.ok()) << report.failure;

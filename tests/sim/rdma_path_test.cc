@@ -218,7 +218,7 @@ TEST(RdmaPathContract, AComputingRanksMemoryIsReadMeanwhile) {
   WorldOptions options = rdma_options_of(5);
   options.adapter.max_message_bytes = 1 << 30;
   constexpr size_t kBytes = 1 << 20;
-  constexpr uint64_t kComputeNs = 2'000'000;
+  constexpr uint64_t kCompute_ns = 2'000'000;
   uint64_t got_ns = 0, computed_ns = 0;
   Report report = Machine(options).run([&](Machine::Rank& rank) {
     Bench bench(rank);
@@ -228,7 +228,7 @@ TEST(RdmaPathContract, AComputingRanksMemoryIsReadMeanwhile) {
       RemoteKey key = bench.path->expose(memory.data(), kBytes, {.read = true, .write = true});
       bench.send(1, bytes_of({reinterpret_cast<uint64_t>(memory.data()), key}));
       bench.engine.wait_until([&] { return !bench.path->has_unsent(); });
-      bench.strand.charge_ns(kComputeNs);
+      bench.strand.charge_ns(kCompute_ns);
       computed_ns = bench.strand.now_ns();
       bench.wait_messages(1, 1);
       bench.path->conceal(key);

@@ -80,7 +80,7 @@ class Member {
  private:
   bool over() const { return answered_ == rounds_ && served_ == rounds_; }
   void ask() {
-    const size_t bytes = (1 + rng_.below(NodeCell::kRoom_bytes / sizeof(uint64_t))) * sizeof(uint64_t);
+    const size_t bytes = (1 + rng_.below(NodeCell::kRoomBytes / sizeof(uint64_t))) * sizeof(uint64_t);
     std::byte* const room = cells_.room(1 - me_);
     sum_ = 0;
     for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
@@ -98,7 +98,7 @@ class Member {
       std::memcpy(&number, records.data() + at, sizeof number);
       sum += number;
     }
-    EXPECT_EQ(room.size(), NodeCell::kRoom_bytes);
+    EXPECT_EQ(room.size(), NodeCell::kRoomBytes);
     std::memcpy(room.data(), &sum, sizeof sum);
     return sizeof sum;
   }

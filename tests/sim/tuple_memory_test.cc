@@ -15,8 +15,8 @@ namespace {
 
 // Of the whole world, simulator included; large blocks, which the allocator maps by themselves, are not in it. Which
 // ones are large must not depend on what was freed before.
-constexpr int kLarge_bytes = 128 << 10;
-void fix_what_is_large() { mallopt(M_MMAP_THRESHOLD, kLarge_bytes); }
+constexpr int kLargeBytes = 128 << 10;
+void fix_what_is_large() { mallopt(M_MMAP_THRESHOLD, kLargeBytes); }
 size_t heap_bytes() { return mallinfo2().uordblks; }
 
 Tuples& tuples_of(Process& process) { return *static_cast<PointToPoint::Impl&>(process.p2p().sink()).tuples; }

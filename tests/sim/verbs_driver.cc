@@ -204,11 +204,11 @@ std::shared_ptr<const IbvLibrary> made_up_library() {
   library->destroy_qp = destroy_pair;
   library->qp_to_qp_ex = [](ibv_qp* pair) { return reinterpret_cast<ibv_qp_ex*>(pair); };
   library->create_ah = [](ibv_pd* domain, ibv_ah_attr* attributes) -> ibv_ah* {
-    auto made = std::make_unique<DriverRoute>();
-    if (context_of(domain->context).adapter->make_route(port_of(*attributes), made->of)) return nullptr;
+    auto made = std::make_unique<DriverAddressHandle>();
+    if (context_of(domain->context).adapter->make_address_handle(port_of(*attributes), made->of)) return nullptr;
     return &made.release()->base;
   };
-  library->destroy_ah = [](ibv_ah* route) { return destroy(&mine<DriverRoute>(route)); };
+  library->destroy_ah = [](ibv_ah* address_handle) { return destroy(&mine<DriverAddressHandle>(address_handle)); };
   library->get_async_event = take_event;
   library->ack_async_event = [](ibv_async_event*) {};
   library->mlx5.create_qp = make_direct_pair;
@@ -302,8 +302,8 @@ Error VerbsHca::make_queue_pair(const QueuePairOptions& options, std::unique_ptr
   context_->next_options = nullptr;
   return error;
 }
-Error VerbsHca::make_route(const PortAddress& port, std::unique_ptr<Route>& result) {
-  return provider_->make_route(port, result);
+Error VerbsHca::make_address_handle(const PortAddress& port, std::unique_ptr<AddressHandle>& result) {
+  return provider_->make_address_handle(port, result);
 }
 Error VerbsHca::register_memory(void* address, size_t bytes, const Access& access,
                                 std::unique_ptr<MemoryRegion>& result) {

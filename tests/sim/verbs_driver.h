@@ -25,7 +25,7 @@ class VerbsHca final : public rdma::Hca {
   Error make_srq(const rdma::SharedReceiveQueueOptions& options,
                  std::unique_ptr<rdma::SharedReceiveQueue>& result) override;
   Error make_queue_pair(const rdma::QueuePairOptions& options, std::unique_ptr<rdma::QueuePair>& result) override;
-  Error make_route(const rdma::PortAddress& port, std::unique_ptr<rdma::Route>& result) override;
+  Error make_address_handle(const rdma::PortAddress& port, std::unique_ptr<rdma::AddressHandle>& result) override;
   Error register_memory(void* address, size_t bytes, const rdma::Access& access,
                         std::unique_ptr<rdma::MemoryRegion>& result) override;
   bool take_event(rdma::AsyncEvent& event) override;

@@ -34,9 +34,9 @@ struct DriverRegion {
   ibv_mr base{};
   std::unique_ptr<MemoryRegion> of;
 };
-struct DriverRoute {
+struct DriverAddressHandle {
   ibv_ah base{};
-  std::unique_ptr<Route> of;
+  std::unique_ptr<AddressHandle> of;
 };
 struct DriverPair {
   ibv_qp_ex base{};

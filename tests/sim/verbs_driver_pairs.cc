@@ -107,10 +107,10 @@ void set_direct_verbs(DriverPair& pair) {
     for (size_t i = 0; i < count; ++i)
       request.pieces.push_back({uint64_t(uintptr_t(list[i].addr)), uint32_t(list[i].length), 0});
   };
-  pair.direct.wr_set_dc_addr = [](mlx5dv_qp_ex* qp, ibv_ah* route, uint32_t number, uint64_t key) {
+  pair.direct.wr_set_dc_addr = [](mlx5dv_qp_ex* qp, ibv_ah* address_handle, uint32_t number, uint64_t key) {
     auto& owner = *reinterpret_cast<DriverPair*>(reinterpret_cast<char*>(qp) - offsetof(DriverPair, direct));
     WorkRequest& work = owner.batch.back().work;
-    work.route = mine<DriverRoute>(route).of.get();
+    work.address_handle = mine<DriverAddressHandle>(address_handle).of.get();
     work.remote_number = number;
     work.remote_key_of_queue = key;
   };
@@ -210,7 +210,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** refused) {
     work.pieces = pieces_of(chain->sg_list);
     work.piece_count = uint32_t(chain->num_sge);
     if (pair.options.kind == QueuePairKind::ud) {
-      work.route = mine<DriverRoute>(chain->wr.ud.ah).of.get();
+      work.address_handle = mine<DriverAddressHandle>(chain->wr.ud.ah).of.get();
       work.remote_number = chain->wr.ud.remote_qpn;
       work.remote_key_of_queue = chain->wr.ud.remote_qkey;
     } else if (work.verb == Verb::compare_swap || work.verb == Verb::fetch_add) {

@@ -4,6 +4,7 @@
 layers    a folder of src/ includes only folders below it (layers.txt has the order)
 sizes     no source file of more than 600 lines; no line of more than 120 columns (Python: 145)
 classes   no class of more than 40 functions or 25 fields
+vocabulary the words of docs/architecture.md name types only where they may; units in constants; comments that stand alone
 words     no left-over notes, no machine-specific paths, headers without heavy includes, with a head comment
 tunables  every row of the table says what it is for; every TERN_* variable that sources mention exists; how variables are read
 numbers   a named number has a comment on it, or on its group: its source, or what follows from it
@@ -40,7 +41,7 @@ GLOBALS = {
     "sse42_there": "base/crc32c.cc: the processor's, asked once; it never changes",
     "avx2_there": "datatype/op_loops.cc: the processor's, asked once; it never changes",
     "end_of_this_stack": "base/stack_end.cc: a thread's, found once; it never changes",
-    "current_watch": "process/hang_watch.cc: a signal handler gets no argument of ours",
+    "current_watch": "process/hang_monitor.cc: a signal handler gets no argument of ours",
 }
 
 
@@ -107,6 +108,37 @@ def check_words(root, build):
         for heavy in HEAVY:
             if "#include " + heavy in content:
                 yield f"{path}: includes {heavy}, which is too heavy for a header"
+
+
+TYPE = re.compile(r"^\s*(?:template.*)?(?:class|struct|enum class|union)(?: alignas\([^)]*\))? ([A-Z]\w+)(?!\w|;)", re.M)
+
+
+def vocabulary(root):
+    """{word: folders and files that may have types with it; None: everywhere} of the table of docs/architecture.md."""
+    rows = re.findall(r"^\| ([a-z, ]+) \| .* \| (everywhere|nowhere|`.*`) \|$", text_of(root / "docs/architecture.md"), re.M)
+    for words, places in rows:
+        for word in words.split(", "):
+            yield word, None if places == "everywhere" else re.findall(r"`(.*?)`", places)
+
+
+def check_vocabulary(root, build):
+    terms = dict(vocabulary(root))
+    if len(terms) < 10:
+        yield "docs/architecture.md: the table of words was not understood"
+    for path in files(root, ("src",), {".h"}):
+        place = str(path.relative_to(root / "src"))
+        text = text_of(path)
+        for name in TYPE.findall(text):
+            for part in re.findall(r"[A-Z][a-z]+", name):
+                term = part.lower() if part.lower() in terms else part.lower().rstrip("s")
+                if terms.get(term) is not None and not place.startswith(tuple(terms[term])):
+                    yield f"{path}: {name}: \"{term}\" means something else (docs/architecture.md, Words)"
+        for number, line in enumerate(text.split("\n"), 1):
+            if re.search(r"///<? ?(The same|Likewise)\b", line):
+                yield f"{path}:{number}: a comment that says nothing alone: {line.strip()}"
+    for path in files(root, ("src", "tools", "tests"), {".h", ".cc", ".c"}):
+        for name in set(re.findall(r"\bk[A-Z]\w*(?:_bytes|Ns|Us|Ms)\b", text_of(path))):
+            yield f"{path}: {name}: constants are kSomeBytes, kSome_ns"
 
 
 def check_tunables(root, build):

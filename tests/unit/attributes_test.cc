@@ -57,7 +57,7 @@ struct AttributesTest : testing::Test {
   Thing thing;
 };
 
-TEST_F(AttributesTest, are_deleted_in_reverse_order_of_setting) {
+TEST_F(AttributesTest, AreDeletedInReverseOrderOfSetting) {
   auto a = make("a"), b = make("b"), c = make("c");
   ASSERT_FALSE(thing.attributes.set(thing, *b, &values[0]));
   ASSERT_FALSE(thing.attributes.set(thing, *c, &values[1]));
@@ -67,7 +67,7 @@ TEST_F(AttributesTest, are_deleted_in_reverse_order_of_setting) {
   EXPECT_TRUE(thing.attributes.empty());
 }
 
-TEST_F(AttributesTest, setting_again_deletes_the_old_value_first) {
+TEST_F(AttributesTest, SettingAgainDeletesTheOldValueFirst) {
   Diary* hooks = nullptr;
   auto a = make("a", &hooks);
   ASSERT_FALSE(thing.attributes.set(thing, *a, &values[0]));
@@ -80,7 +80,7 @@ TEST_F(AttributesTest, setting_again_deletes_the_old_value_first) {
   EXPECT_EQ(value_of(thing, *a), &values[1]);
 }
 
-TEST_F(AttributesTest, stay_when_their_deletion_fails) {
+TEST_F(AttributesTest, StayWhenTheirDeletionFails) {
   Diary* hooks = nullptr;
   auto a = make("a"), b = make("b", &hooks), c = make("c");
   for (auto* key : {&a, &b, &c}) ASSERT_FALSE(thing.attributes.set(thing, **key, &values[0]));
@@ -94,7 +94,7 @@ TEST_F(AttributesTest, stay_when_their_deletion_fails) {
   ASSERT_FALSE(thing.attributes.clear(thing));
 }
 
-TEST_F(AttributesTest, are_copied_as_their_callbacks_say) {
+TEST_F(AttributesTest, AreCopiedAsTheirCallbacksSay) {
   Diary *keeps = nullptr, *drops = nullptr;
   auto a = make("a", &keeps), b = make("b", &drops);
   drops->keep_copies = false;
@@ -111,7 +111,7 @@ TEST_F(AttributesTest, are_copied_as_their_callbacks_say) {
   EXPECT_TRUE(other.attributes.empty());
 }
 
-TEST_F(AttributesTest, keep_their_keys_alive) {
+TEST_F(AttributesTest, KeepTheirKeysAlive) {
   auto a = make("a");
   ASSERT_FALSE(thing.attributes.set(thing, *a, &values[0]));
   a.reset();
@@ -121,12 +121,12 @@ TEST_F(AttributesTest, keep_their_keys_alive) {
   EXPECT_EQ(alive, 0);
 }
 
-TEST_F(AttributesTest, removing_what_is_not_set_is_an_error) {
+TEST_F(AttributesTest, RemovingWhatIsNotSetIsAnError) {
   auto a = make("a");
   EXPECT_EQ(ErrorClass(thing.attributes.remove(thing, *a).error_class()), ErrorClass::keyval);
 }
 
-TEST_F(AttributesTest, callbacks_may_change_the_cache) {
+TEST_F(AttributesTest, CallbacksMayChangeTheCache) {
   Diary* hooks = nullptr;
   auto a = make("a", &hooks), b = make("b");
   std::vector<Ref<Keyval>> more;

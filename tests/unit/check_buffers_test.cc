@@ -14,7 +14,7 @@ namespace {
 
 using namespace type_id;
 
-TEST(Bytes, overlap_exactly_where_the_datatypes_do) {
+TEST(Bytes, OverlapExactlyWhereTheDatatypesDo) {
   PredefinedTypes types;
   Rng rng(5);
   std::vector<char> memory(4096);
@@ -53,7 +53,7 @@ struct OneRequest final : Request {
   void destroy() override {}
 };
 
-TEST(Buffers, reports_what_a_pending_send_forbids) {
+TEST(Buffers, ReportsWhatAPendingSendForbids) {
   std::vector<std::string> said;
   Findings findings{[&](const std::string& text) { said.push_back(text); }, [] { return std::string("MPI_X"); }, {}};
   OneRequest request;

@@ -29,7 +29,7 @@ bool is_known() {
   return fault_of(block.get(), 4096).found();
 }
 
-TEST(Heap, blocks_end_where_malloc_says) {
+TEST(Heap, BlocksEndWhereMallocSays) {
   if (!is_known()) GTEST_SKIP() << "another malloc";
   Rng rng(11);
   std::vector<Block> blocks;
@@ -46,7 +46,7 @@ TEST(Heap, blocks_end_where_malloc_says) {
   }
 }
 
-TEST(Heap, buffers_may_begin_within_a_block) {
+TEST(Heap, BuffersMayBeginWithinABlock) {
   if (!is_known()) GTEST_SKIP() << "another malloc";
   const Block block = allocate(1000);
   const size_t usable = malloc_usable_size(block.get());
@@ -54,7 +54,7 @@ TEST(Heap, buffers_may_begin_within_a_block) {
   EXPECT_EQ(fault_of(block.get() + 40, usable).excess, 40u);
 }
 
-TEST(Heap, one_of_several_pieces) {
+TEST(Heap, OneOfSeveralPieces) {
   if (!is_known()) GTEST_SKIP() << "another malloc";
   const Block one = allocate(64), two = allocate(64);
   Bytes pieces;
@@ -69,7 +69,7 @@ TEST(Heap, one_of_several_pieces) {
   EXPECT_TRUE(find_heap_fault(pieces).found());
 }
 
-TEST(Heap, memory_that_was_freed) {
+TEST(Heap, MemoryThatWasFreed) {
   if (!is_known()) GTEST_SKIP() << "another malloc";
   Block large = allocate(3000);  // too large for malloc's short lists, where blocks count as used
   const Block behind = allocate(16);
@@ -79,7 +79,7 @@ TEST(Heap, memory_that_was_freed) {
   EXPECT_TRUE(fault_of(at, 8).freed);
 }
 
-TEST(Heap, nothing_is_said_of_other_memory) {
+TEST(Heap, NothingIsSaidOfOtherMemory) {
   static char of_the_program[64];
   char of_the_stack[64];
   EXPECT_FALSE(fault_of(of_the_program, 4096).found());

@@ -58,7 +58,7 @@ class Types {
   std::vector<Ref<Datatype>> kept_;
 };
 
-TEST(TypeSummary, says_what_the_sequences_say) {
+TEST(TypeSummary, SaysWhatTheSequencesSay) {
   Rng rng(7);
   int equal = 0, prefixes = 0;
   for (int round = 0; round < 4000; ++round) {
@@ -79,7 +79,7 @@ TEST(TypeSummary, says_what_the_sequences_say) {
   EXPECT_GT(prefixes, 200);
 }
 
-TEST(TypeSummary, costs_little_for_long_repetitions) {
+TEST(TypeSummary, CostsLittleForLongRepetitions) {
   PredefinedTypes types;
   Ref<Datatype> row;
   ASSERT_FALSE(construct::contiguous(1'000'000'000, types.get(kInt), row));
@@ -88,7 +88,7 @@ TEST(TypeSummary, costs_little_for_long_repetitions) {
   EXPECT_FALSE(may_receive(summary_of(999'999'999, types.get(kFloat)), 3, *row));
 }
 
-TEST(TypeSummary, packed_matches_all) {
+TEST(TypeSummary, PackedMatchesAll) {
   PredefinedTypes types;
   EXPECT_TRUE(same(summary_of(8, types.get(kPacked)), summary_of(2, types.get(kInt))));
   EXPECT_TRUE(may_receive(summary_of(8, types.get(kPacked)), 2, types.get(kInt)));
@@ -109,7 +109,7 @@ wire::CheckedCollective call_of(Operation operation, int rank, int ranks) {
   return call;
 }
 
-TEST(Judge, every_wrong_pair_of_an_alltoallv_is_found) {
+TEST(Judge, EveryWrongPairOfAnAlltoallvIsFound) {
   constexpr int kRanks = 4;
   PredefinedTypes types;
   Rng rng(3);
@@ -136,7 +136,7 @@ TEST(Judge, every_wrong_pair_of_an_alltoallv_is_found) {
   }
 }
 
-TEST(Judge, roots_operators_and_types) {
+TEST(Judge, RootsOperatorsAndTypes) {
   PredefinedTypes types;
   const auto both = [&](Operation operation, auto change) {
     std::vector<wire::CheckedCollective> calls;

@@ -11,7 +11,7 @@
 namespace tern::shm::test {
 namespace {
 
-using Way = CopyRates::Way;
+using Kind = CopyRates::Kind;
 constexpr size_t kBytes = 100'000;
 
 /// Sends `messages` messages whose ways take so many nanoseconds; how many went as a stream.
@@ -19,10 +19,10 @@ int streams(CopyRates& rates, int messages, uint64_t stream_ns, uint64_t attach_
   int streamed = 0;
   for (int i = 0; i < messages; ++i) {
     if (rates.prefers_stream(kBytes) || !attach_works) {
-      rates.took(Way::stream, kBytes, kBytes, stream_ns);
+      rates.took(Kind::stream, kBytes, kBytes, stream_ns);
       ++streamed;
     } else {
-      rates.took(Way::attach, kBytes, kBytes, attach_ns);
+      rates.took(Kind::attach, kBytes, kBytes, attach_ns);
     }
   }
   return streamed;
@@ -38,7 +38,7 @@ TEST(CopyRates, EachWayIsTriedThenTheFasterOneTaken) {
 TEST(CopyRates, OneSlowMessageChangesNothing) {
   CopyRates rates;
   streams(rates, 20, 1000, 1200);
-  rates.took(Way::stream, kBytes, kBytes, 50'000'000);
+  rates.took(Kind::stream, kBytes, kBytes, 50'000'000);
   EXPECT_TRUE(rates.prefers_stream(kBytes));
 }
 
@@ -56,7 +56,7 @@ TEST(CopyRates, AWayThatNeverWorksIsLeft) {
   int wanted = 0;
   for (int i = 0; i < 10'000; ++i) {
     wanted += !rates.prefers_stream(kBytes);
-    rates.took(Way::stream, kBytes, kBytes, 1000);
+    rates.took(Kind::stream, kBytes, kBytes, 1000);
   }
   EXPECT_LE(wanted, 120);  // 16 at first, and after 64, 128, ... 4,096 messages
 }
@@ -70,7 +70,7 @@ TEST(CopyRates, AWayIsMeasuredForSeveralMessagesInARow) {
     const bool streamed = rates.prefers_stream(kBytes);
     in_a_row = streamed ? 0 : in_a_row + 1;
     longest = std::max(longest, in_a_row);
-    rates.took(streamed ? Way::stream : Way::attach, kBytes, kBytes, streamed ? 1000 : 1500);
+    rates.took(streamed ? Kind::stream : Kind::attach, kBytes, kBytes, streamed ? 1000 : 1500);
   }
   EXPECT_EQ(longest, 8);
 }
@@ -91,7 +91,7 @@ int streams_of_warming(CopyRates& rates, int messages, uint64_t disturbance_us =
     streamed += streams;
     const uint64_t us =
         streams ? warming_us(in_a_row, {110, 90, 85}, 78) : warming_us(in_a_row, {150, 140, 100, 90, 70}, 58);
-    rates.took(streams ? Way::stream : Way::attach, kBytes, kBytes, 1000 * (us + disturbance_us));
+    rates.took(streams ? Kind::stream : Kind::attach, kBytes, kBytes, 1000 * (us + disturbance_us));
   }
   return streamed;
 }
@@ -111,10 +111,10 @@ TEST(CopyRates, ABadMomentIsSoonForgotten) {
 TEST(CopyRates, LengthsAreJudgedApart) {
   CopyRates rates;
   for (int i = 0; i < 10; ++i) {
-    rates.took(Way::stream, 20'000, 20'000, 1000);
-    rates.took(Way::attach, 20'000, 20'000, 2000);
-    rates.took(Way::stream, 300'000, 300'000, 20'000);
-    rates.took(Way::attach, 300'000, 150'000, 5'000);  // a piece of it
+    rates.took(Kind::stream, 20'000, 20'000, 1000);
+    rates.took(Kind::attach, 20'000, 20'000, 2000);
+    rates.took(Kind::stream, 300'000, 300'000, 20'000);
+    rates.took(Kind::attach, 300'000, 150'000, 5'000);  // a piece of it
   }
   EXPECT_TRUE(rates.prefers_stream(20'000));
   EXPECT_TRUE(rates.prefers_stream(30'000));
@@ -126,7 +126,7 @@ int streams_of_pair(PairRates& pair, int messages) {
   for (int i = 0; i < messages; ++i) {
     const bool stream = pair.prefers_stream(kBytes);
     streamed += stream;
-    pair.took(stream ? Way::stream : Way::attach, kBytes, kBytes, stream ? 5000 : 1000);
+    pair.took(stream ? Kind::stream : Kind::attach, kBytes, kBytes, stream ? 5000 : 1000);
   }
   return streamed;
 }
@@ -142,7 +142,7 @@ TEST(PairRates, BothRanksHaveOneAnswer) {
   for (int i = 0; i < 100; ++i) {
     const bool streamed = pair->prefers_stream(kBytes);
     attached += !streamed;
-    pair->took(streamed ? Way::stream : Way::attach, kBytes, kBytes, streamed ? 5000 : 1000);
+    pair->took(streamed ? Kind::stream : Kind::attach, kBytes, kBytes, streamed ? 5000 : 1000);
   }
   EXPECT_EQ(attached, 92) << "eight messages of each way, then the faster one";
   EXPECT_FALSE(pair->prefers_stream(kBytes));
@@ -153,11 +153,11 @@ TEST(PairRates, BothRanksHaveOneAnswer) {
 TEST(PairRates, TwoRanksMayNoteTimesAtOnce) {
   alignas(PairRates) static std::byte memory[sizeof(PairRates)];
   auto* pair = reinterpret_cast<PairRates*>(memory);
-  const auto rank = [&](Way way, uint64_t ns) {
-    for (int i = 0; i < 100'000; ++i) pair->took(way, kBytes, kBytes, ns);
+  const auto rank = [&](Kind kind, uint64_t ns) {
+    for (int i = 0; i < 100'000; ++i) pair->took(kind, kBytes, kBytes, ns);
   };
-  std::thread other(rank, Way::attach, 1000);
-  rank(Way::stream, 5000);
+  std::thread other(rank, Kind::attach, 1000);
+  rank(Kind::stream, 5000);
   other.join();
   streams_of_pair(*pair, 100);
   EXPECT_LT(streams_of_pair(*pair, 1000), 100);

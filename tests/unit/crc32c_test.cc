@@ -21,7 +21,7 @@ uint32_t by_definition(const std::string& data) {
 }
 
 // RFC 3720, appendix B.4.
-TEST(Crc32c, published_values) {
+TEST(Crc32c, PublishedValues) {
   std::string ascending;
   for (int i = 0; i < 32; ++i) ascending += char(i);
   struct {
@@ -38,7 +38,7 @@ TEST(Crc32c, published_values) {
   }
 }
 
-TEST(Crc32c, all_ways_agree_at_every_length_and_alignment) {
+TEST(Crc32c, AllWaysAgreeAtEveryLengthAndAlignment) {
   Rng rng(1);
   std::string memory(20'000, 0);
   for (char& c : memory) c = char(rng.next());
@@ -56,7 +56,7 @@ TEST(Crc32c, all_ways_agree_at_every_length_and_alignment) {
 }
 
 // What it is for: any flip of up to three bits in a fragment is found (Koopman 2002: distance 4 and more to 2^31 bits).
-TEST(Crc32c, flipped_bits_are_found) {
+TEST(Crc32c, FlippedBitsAreFound) {
   Rng rng(2);
   std::string data(4096, 0);
   for (char& c : data) c = char(rng.next());

@@ -10,20 +10,20 @@
 namespace tern {
 namespace {
 
-constexpr int64_t kWindow_bytes = 1 << 16;
-constexpr size_t kPayload_bytes = 200;  // 4 units and one for the message
+constexpr int64_t kWindowBytes = 1 << 16;
+constexpr size_t kPayloadBytes = 200;  // 4 units and one for the message
 constexpr uint32_t kUnits = 5;
 
 TEST(EagerCredit, IsRefusedWhenTheWindowIsFull) {
-  EagerCredit sender(kWindow_bytes);
+  EagerCredit sender(kWindowBytes);
   uint32_t taken = 0;
-  while (sender.take(kPayload_bytes)) ++taken;
-  EXPECT_EQ(taken, kWindow_bytes / EagerCredit::kUnitBytes / kUnits);
-  EXPECT_FALSE(sender.covers(kPayload_bytes));
-  sender.untake(kPayload_bytes);
-  EXPECT_TRUE(sender.covers(kPayload_bytes));
-  EXPECT_TRUE(sender.take(kPayload_bytes));
-  EXPECT_FALSE(sender.take(kPayload_bytes));
+  while (sender.take(kPayloadBytes)) ++taken;
+  EXPECT_EQ(taken, kWindowBytes / EagerCredit::kUnitBytes / kUnits);
+  EXPECT_FALSE(sender.covers(kPayloadBytes));
+  sender.untake(kPayloadBytes);
+  EXPECT_TRUE(sender.covers(kPayloadBytes));
+  EXPECT_TRUE(sender.take(kPayloadBytes));
+  EXPECT_FALSE(sender.take(kPayloadBytes));
 }
 
 TEST(EagerCredit, AnEmptyMessageCosts) {
@@ -33,9 +33,9 @@ TEST(EagerCredit, AnEmptyMessageCosts) {
 }
 
 TEST(EagerCredit, IsSettledAtFiveEighths) {
-  EagerCredit receiver(kWindow_bytes);
-  const auto window = uint32_t(kWindow_bytes / EagerCredit::kUnitBytes);
-  while (!receiver.consume(kPayload_bytes)) ASSERT_LT(receiver.owed(), window);
+  EagerCredit receiver(kWindowBytes);
+  const auto window = uint32_t(kWindowBytes / EagerCredit::kUnitBytes);
+  while (!receiver.consume(kPayloadBytes)) ASSERT_LT(receiver.owed(), window);
   EXPECT_GE(receiver.owed(), window * 5 / 8);
   EXPECT_LT(receiver.owed(), window * 5 / 8 + kUnits);
   EXPECT_TRUE(receiver.half_due());
@@ -45,8 +45,8 @@ TEST(EagerCredit, IsSettledAtFiveEighths) {
 }
 
 TEST(EagerCredit, LittleIsNotCarried) {
-  EagerCredit receiver(kWindow_bytes);
-  EXPECT_FALSE(receiver.consume(kPayload_bytes));
+  EagerCredit receiver(kWindowBytes);
+  EXPECT_FALSE(receiver.consume(kPayloadBytes));
   EXPECT_EQ(receiver.carry(), 0);
   EXPECT_EQ(receiver.owed(), kUnits);
 }
@@ -64,19 +64,19 @@ TEST(EagerCredit, WhatAMessageCarriesFitsItsHeader) {
 
 // Whatever a peer claims, no more is ever outstanding than the window.
 TEST(EagerCredit, AWrongReturnDoesNotExceedTheWindow) {
-  EagerCredit sender(kWindow_bytes);
+  EagerCredit sender(kWindowBytes);
   sender.returned(UINT32_MAX);
   sender.returned(UINT32_MAX);
   uint32_t taken = 0;
-  while (sender.take(kPayload_bytes)) ++taken;
-  EXPECT_EQ(taken, kWindow_bytes / EagerCredit::kUnitBytes / kUnits);
+  while (sender.take(kPayloadBytes)) ++taken;
+  EXPECT_EQ(taken, kWindowBytes / EagerCredit::kUnitBytes / kUnits);
 }
 
 TEST(EagerCredit, NothingMakesUpForALostPeer) {
-  EagerCredit sender(kWindow_bytes);
+  EagerCredit sender(kWindowBytes);
   sender.close();
   sender.returned(UINT32_MAX);
-  sender.untake(kPayload_bytes);
+  sender.untake(kPayloadBytes);
   EXPECT_FALSE(sender.covers(0));
   EXPECT_FALSE(sender.take(0));
 }

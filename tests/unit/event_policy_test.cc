@@ -38,8 +38,8 @@ TEST(EventPolicy, OneThatHandlesAllArrivalsArmsAtOnceAndStays) {
 /// A policy whose application stayed away once.
 EventPolicy stayed_away() {
   EventPolicy policy(kLimits);
-  EXPECT_EQ(policy.on_wake(Watch::timer, true, false, true), Action{Step::come_in});
-  EXPECT_EQ(policy.on_inside(Watch::timer, Need::now), Action{Step::poll});
+  EXPECT_EQ(policy.on_wake(WakeSource::timer, true, false, true), Action{Step::come_in});
+  EXPECT_EQ(policy.on_inside(WakeSource::timer, Need::now), Action{Step::poll});
   return policy;
 }
 
@@ -85,19 +85,20 @@ TEST(EventPolicy, TicksThatFindTheApplicationBackGrowRare) {
   EventPolicy policy(kLimits);
   uint64_t expected_ns = kLimits.first_grace_ns;
   for (int i = 0; i < 12; ++i) {
-    EXPECT_EQ(policy.on_wake(Watch::timer, true, false, false), (Action{Step::set_timer, kLimits.first_grace_ns}));
-    EXPECT_EQ(policy.on_wake(Watch::timer, true, false, false), (Action{Step::set_timer, expected_ns}));
+    EXPECT_EQ(policy.on_wake(WakeSource::timer, true, false, false), (Action{Step::set_timer, kLimits.first_grace_ns}));
+    EXPECT_EQ(policy.on_wake(WakeSource::timer, true, false, false), (Action{Step::set_timer, expected_ns}));
     expected_ns = std::min(2 * expected_ns, kLimits.max_grace_ns);
   }
 }
 
 TEST(EventPolicy, OnlyWhatIsWatchedWakes) {
-  for (const Watch watch : {Watch::nobody, Watch::later, Watch::timer, Watch::paths, Watch::always}) {
+  for (const WakeSource watch :
+       {WakeSource::nobody, WakeSource::later, WakeSource::timer, WakeSource::paths, WakeSource::always}) {
     for (const bool tick : {false, true}) {
       for (const bool ready : {false, true}) {
         EventPolicy policy(kLimits);
-        const bool sleeps = watch != Watch::nobody && watch != Watch::always;
-        const bool comes = watch == Watch::paths ? tick || ready : sleeps && tick;
+        const bool sleeps = watch != WakeSource::nobody && watch != WakeSource::always;
+        const bool comes = watch == WakeSource::paths ? tick || ready : sleeps && tick;
         EXPECT_EQ(policy.on_wake(watch, tick, ready, true).step, comes ? Step::come_in : Step::nothing);
       }
     }
@@ -107,7 +108,7 @@ TEST(EventPolicy, OnlyWhatIsWatchedWakes) {
 TEST(EventPolicy, WhereSomebodyMustPollAlwaysTheThreadDoes) {
   for (EventPolicy policy : {EventPolicy(kLimits), stayed_away()}) {
     EXPECT_EQ(policy.on_leave(Need::always), Action{Step::poll_always});
-    EXPECT_EQ(policy.on_inside(Watch::timer, Need::always), Action{Step::poll_always});
+    EXPECT_EQ(policy.on_inside(WakeSource::timer, Need::always), Action{Step::poll_always});
     EXPECT_EQ(policy.on_settled(Need::always), Action{Step::poll_always});
     EXPECT_EQ(policy.on_turn(Need::always), Action{});
     for (const Need less : {Need::now, Need::later, Need::nothing}) EXPECT_EQ(policy.on_turn(less), Action{Step::poll});
@@ -161,7 +162,7 @@ struct ModelPath final : Pollable {
 /// What the kernel does, on the test's clock.
 struct ModelPort final : EventPort {
   explicit ModelPort(HandClock& test_clock) : clock(test_clock) {}
-  void start(EventTurns&) override {}
+  void start(EventClient&) override {}
   void stop() override {}
   void set_timer(uint64_t after_ns) override { ends_ns = clock.now + after_ns; }
   void watch_paths(bool on) override { watching = on; }
@@ -252,13 +253,14 @@ struct Rank {
   /// Whether what is pending is looked after: with a message here, the thread takes it within so many wake-ups; and
   /// within what time.
   std::string check() {
-    const Watch watch = lock.watch();
+    const WakeSource watch = lock.wake_source();
     if (!covers(watch, needed)) return "not covered";
-    if (port.polling != (watch == Watch::always)) return "the thread takes turns, or not, against the watch";
-    if ((watch == Watch::timer || watch == Watch::later) && port.ends_ns == ~uint64_t{0}) return "no timer is set";
-    if (watch == Watch::paths && (path.armed != 1 || !port.watching)) return "the paths are not armed";
-    if (watch != Watch::paths && path.armed != 0) return "armed for nobody";
-    if (watch == Watch::paths && path.deadline_ns != ~uint64_t{0} &&
+    if (port.polling != (watch == WakeSource::always)) return "the thread takes turns, or not, against the watch";
+    if ((watch == WakeSource::timer || watch == WakeSource::later) && port.ends_ns == ~uint64_t{0})
+      return "no timer is set";
+    if (watch == WakeSource::paths && (path.armed != 1 || !port.watching)) return "the paths are not armed";
+    if (watch != WakeSource::paths && path.armed != 0) return "armed for nobody";
+    if (watch == WakeSource::paths && path.deadline_ns != ~uint64_t{0} &&
         port.ends_ns > std::max(path.deadline_ns, clock.now + 1))
       return "a deadline is missed";
     return "";

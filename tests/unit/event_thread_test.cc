@@ -84,9 +84,9 @@ struct Helped {
     thread.reset();
   }
 
-  bool watches() { return lock.watch() != Watch::nobody; }
-  bool is_covered(Need need) { return covers(lock.watch(), need); }
-  bool sleeps_on_paths() { return lock.watch() == Watch::paths; }
+  bool watches() { return lock.wake_source() != WakeSource::nobody; }
+  bool is_covered(Need need) { return covers(lock.wake_source(), need); }
+  bool sleeps_on_paths() { return lock.wake_source() == WakeSource::paths; }
 
   /// Whether it comes true while this thread does nothing else.
   template <typename Condition>

@@ -40,7 +40,7 @@ Comparison naive_compare(const Peers& a, const Peers& b) {
                                                                                       : Comparison::unequal;
 }
 
-TEST(Group, ranks_and_members_of_random_groups) {
+TEST(Group, RanksAndMembersOfRandomGroups) {
   Rng rng(1);
   for (int round = 0; round < 3000; ++round) {
     Peers peers = random_peers(rng);
@@ -57,7 +57,7 @@ TEST(Group, ranks_and_members_of_random_groups) {
   }
 }
 
-TEST(Group, set_arithmetic_of_random_groups) {
+TEST(Group, SetArithmeticOfRandomGroups) {
   Rng rng(2);
   for (int round = 0; round < 3000; ++round) {
     Peers a = random_peers(rng), b = random_peers(rng);
@@ -84,7 +84,7 @@ TEST(Group, set_arithmetic_of_random_groups) {
   }
 }
 
-TEST(Group, include_and_exclude_random_ranks) {
+TEST(Group, IncludeAndExcludeRandomRanks) {
   Rng rng(3);
   for (int round = 0; round < 2000; ++round) {
     Peers peers = random_peers(rng);
@@ -105,7 +105,7 @@ TEST(Group, include_and_exclude_random_ranks) {
   }
 }
 
-TEST(Group, ranges_name_what_the_standard_says) {
+TEST(Group, RangesNameWhatTheStandardSays) {
   Ref<Group> group = Group::strided(0, 0, 1, 20);
   Ref<Group> result;
   std::vector<Group::Range> ranges{{1, 9, 3}, {16, 10, -2}, {5, 5, 7}};
@@ -119,7 +119,7 @@ TEST(Group, ranges_name_what_the_standard_says) {
   EXPECT_EQ(result->size(), 0);
 }
 
-TEST(Group, refuses_bad_ranks) {
+TEST(Group, RefusesBadRanks) {
   Ref<Group> group = Group::strided(0, 0, 1, 4);
   Ref<Group> result;
   auto class_of = [](const Error& error) { return ErrorClass(error.error_class()); };
@@ -135,7 +135,7 @@ TEST(Group, refuses_bad_ranks) {
   EXPECT_FALSE(result);
 }
 
-TEST(Group, a_world_of_a_million_costs_no_table) {
+TEST(Group, AWorldOfAMillionCostsNoTable) {
   Ref<Group> world = Group::strided(123456, 0, 1, 1 << 20);
   EXPECT_EQ(world->rank(), 123456);
   std::vector<Group::Range> odd{{1, (1 << 20) - 1, 2}};

@@ -174,7 +174,7 @@ std::shared_ptr<const IbvLibrary> made_up_library() {
   library->destroy_qp = [](ibv_qp* pair) { return gone(reinterpret_cast<FakePair*>(pair)); };
   library->modify_qp = modify_qp;
   library->create_ah = [](ibv_pd*, ibv_ah_attr*) { return made(new ibv_ah{}); };
-  library->destroy_ah = [](ibv_ah* route) { return gone(route); };
+  library->destroy_ah = [](ibv_ah* address_handle) { return gone(address_handle); };
   library->qp_to_qp_ex = [](ibv_qp* pair) { return reinterpret_cast<ibv_qp_ex*>(pair); };
   library->mlx5.create_qp = create_direct;
   library->mlx5.qp_ex_from_ibv_qp_ex = [](ibv_qp_ex* pair) { return &reinterpret_cast<FakePair*>(pair)->direct; };
@@ -271,7 +271,7 @@ TEST_F(IbvFake, TargetsAreAddressedPerMessage) {
   std::unique_ptr<CompletionQueue> completions;
   std::unique_ptr<SharedReceiveQueue> srq;
   std::unique_ptr<QueuePair> target, initiator;
-  std::unique_ptr<Route> route;
+  std::unique_ptr<AddressHandle> address_handle;
   ASSERT_FALSE(hca->make_completion_queue({16, nullptr}, completions));
   ASSERT_FALSE(hca->make_srq({16, 1, false, nullptr}, srq));
   QueuePairOptions options;
@@ -286,7 +286,7 @@ TEST_F(IbvFake, TargetsAreAddressedPerMessage) {
   options.srq = nullptr;
   options.send_depth = 5;
   ASSERT_FALSE(hca->make_queue_pair(options, initiator));
-  ASSERT_FALSE(hca->make_route(hca->port(), route));
+  ASSERT_FALSE(hca->make_address_handle(hca->port(), address_handle));
 
   char bytes[64] = {};
   const Piece piece{uint64_t(uintptr_t(bytes)), sizeof bytes, 0};
@@ -298,7 +298,7 @@ TEST_F(IbvFake, TargetsAreAddressedPerMessage) {
     work[i].inlined = i % 4 == 1;
     work[i].pieces = &piece;
     work[i].piece_count = 1;
-    work[i].route = route.get();
+    work[i].address_handle = address_handle.get();
     work[i].remote_number = 700 + uint32_t(i);
     work[i].remote_key_of_queue = 0xfeed0000 + i;
   }

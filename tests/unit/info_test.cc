@@ -11,7 +11,7 @@ std::string text(const Info& info) {
   return all;
 }
 
-TEST(Info, keeps_the_order_of_setting) {
+TEST(Info, KeepsTheOrderOfSetting) {
   Info info;
   info.set("b", "1");
   info.set("a", "2");
@@ -26,7 +26,7 @@ TEST(Info, keeps_the_order_of_setting) {
   EXPECT_EQ(info.find("a"), nullptr);
 }
 
-TEST(Info, copies_are_independent) {
+TEST(Info, CopiesAreIndependent) {
   Info info;
   info.set("key", "old");
   Ref<Info> copy = info.dup();
@@ -34,7 +34,7 @@ TEST(Info, copies_are_independent) {
   EXPECT_EQ(*copy->find("key"), "old");
 }
 
-TEST(Info, takes_only_hints_it_knows) {
+TEST(Info, TakesOnlyHintsItKnows) {
   Info given, held;
   given.set("x", "1");
   given.set("unknown", "2");

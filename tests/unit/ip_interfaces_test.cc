@@ -34,7 +34,7 @@ struct Case {
   std::vector<std::string> expected;  ///< "address" or "address%scope"
 };
 
-TEST(TcpInterfaces, order_of_candidates) {
+TEST(TcpInterfaces, OrderOfCandidates) {
   const LocalAddress lo = local("lo", "127.0.0.1", 8, 0, 1);
   const CardAddress their_lo = address("127.0.0.1", 8);
   const std::vector<Case> cases = {
@@ -118,7 +118,7 @@ TEST(TcpInterfaces, order_of_candidates) {
   }
 }
 
-TEST(TcpInterfaces, selection) {
+TEST(TcpInterfaces, Selection) {
   const std::vector<LocalAddress> all = {
       local("lo", "127.0.0.1", 8),  local("eth0", "10.0.0.1", 24),      local("eth1", "192.168.0.1", 24),
       local("eth1", "fd00::1", 64), local("docker0", "172.17.0.1", 16), local("br-0123456789ab", "172.18.0.1", 16)};
@@ -141,7 +141,7 @@ TEST(TcpInterfaces, selection) {
   EXPECT_NE(chosen("10.0.0/8").find("neither"), std::string::npos);
 }
 
-TEST(TcpInterfaces, names_of_containers) {
+TEST(TcpInterfaces, NamesOfContainers) {
   for (const char* name :
        {"docker0", "virbr0", "cni0", "veth1a2b3c4", "br-0123456789ab", "flannel.1", "cali12345678901"}) {
     EXPECT_TRUE(belongs_to_containers(name)) << name;
@@ -151,7 +151,7 @@ TEST(TcpInterfaces, names_of_containers) {
   }
 }
 
-TEST(TcpInterfaces, this_host) {
+TEST(TcpInterfaces, ThisHost) {
   std::vector<LocalAddress> out;
   Error error = usable_interfaces("", out);
   ASSERT_FALSE(error) << error.text();

@@ -44,7 +44,7 @@ wire::Card card_of(int addresses) {
   return card;
 }
 
-TEST(PortName, what_is_written_is_read) {
+TEST(PortName, WhatIsWrittenIsRead) {
   for (bool with_secret : {false, true}) {
     PortName name{.number = 0x1234567890abcdef, .secret = {}, .card = card_of(3)}, read;
     if (with_secret) name.secret.emplace().fill(7);
@@ -55,7 +55,7 @@ TEST(PortName, what_is_written_is_read) {
   }
 }
 
-TEST(PortName, has_room_for_some_addresses_however_many_there_are) {
+TEST(PortName, HasRoomForSomeAddressesHoweverManyThereAre) {
   PortName name{.number = 1, .secret = TcpKey{}, .card = card_of(60)}, read;
   const std::string text = to_text(name);
   EXPECT_LE(text.size(), kMaxPortName);
@@ -63,7 +63,7 @@ TEST(PortName, has_room_for_some_addresses_however_many_there_are) {
   EXPECT_GT(read.card.addresses.size(), 5u);
 }
 
-TEST(PortName, other_texts_are_refused) {
+TEST(PortName, OtherTextsAreRefused) {
   const std::string good = to_text({.number = 1, .secret = TcpKey{}, .card = card_of(1)});
   PortName name;
   for (std::string text : {std::string(), std::string("ocean"), std::string("tern1."), std::string("tern1.1.."),
@@ -71,7 +71,7 @@ TEST(PortName, other_texts_are_refused) {
     EXPECT_EQ(parse_port_name(text, name).error_class(), int(ErrorClass::port)) << text;
 }
 
-TEST(Meeting, what_is_written_is_read) {
+TEST(Meeting, WhatIsWrittenIsRead) {
   wire::MeetingSide side, read;
   side.context = 99;
   for (uint32_t i = 0; i < 5; ++i) {
@@ -95,7 +95,7 @@ TEST(Meeting, what_is_written_is_read) {
   EXPECT_FALSE(parse_meeting(text + "x", read));
 }
 
-TEST(NameFolder, names_and_secrets) {
+TEST(NameFolder, NamesAndSecrets) {
   Folder folder;
   NameFolder names(folder.tunables);
   TcpKey secret, found;
@@ -116,7 +116,7 @@ TEST(NameFolder, names_and_secrets) {
   EXPECT_EQ(names.unpublish("ocean/1 \xff").error_class(), int(ErrorClass::service));
 }
 
-TEST(NameFolder, a_name_of_a_process_that_has_ended_is_replaced) {
+TEST(NameFolder, ANameOfAProcessThatHasEndedIsReplaced) {
   Folder folder;
   if (fork() == 0) {
     NameFolder names(folder.tunables);
@@ -133,7 +133,7 @@ TEST(NameFolder, a_name_of_a_process_that_has_ended_is_replaced) {
   EXPECT_EQ(port, "alive");
 }
 
-TEST(NameFolder, a_folder_that_others_may_enter_is_refused) {
+TEST(NameFolder, AFolderThatOthersMayEnterIsRefused) {
   Folder folder;
   chmod(folder.path.c_str(), 0755);
   NameFolder names(folder.tunables);
@@ -151,7 +151,7 @@ bool drive(Ports& ports, PortLink& link, Done&& done) {
   return false;
 }
 
-TEST(Ports, a_conversation) {
+TEST(Ports, AConversation) {
   Folder folder;
   RealClock clock;
   Ports ports(folder.tunables, clock);
@@ -179,7 +179,7 @@ TEST(Ports, a_conversation) {
   EXPECT_EQ(caller->error().error_class(), int(ErrorClass::port));
 }
 
-TEST(Ports, who_does_not_know_the_secret_is_turned_away) {
+TEST(Ports, WhoDoesNotKnowTheSecretIsTurnedAway) {
   Folder folder, stranger;
   RealClock clock;
   Ports ports(folder.tunables, clock), strangers(stranger.tunables, clock);
@@ -197,7 +197,7 @@ TEST(Ports, who_does_not_know_the_secret_is_turned_away) {
   EXPECT_FALSE(ports.has_caller(port));
 }
 
-TEST(Ports, a_closed_port_is_an_error_at_once) {
+TEST(Ports, AClosedPortIsAnErrorAtOnce) {
   Folder folder;
   RealClock clock;
   Ports ports(folder.tunables, clock);
@@ -212,7 +212,7 @@ TEST(Ports, a_closed_port_is_an_error_at_once) {
 
 // Threads of one process connect and accept at the same time. One of them sleeps on the descriptors of all, also of
 // what the others begin meanwhile.
-TEST(Ports, several_threads_wait) {
+TEST(Ports, SeveralThreadsWait) {
   Folder folder;
   RealClock clock;
   Ports ports(folder.tunables, clock);

@@ -259,7 +259,7 @@ TEST(OfiPath, transfers_reach_exposed_memory_and_no_other) {
 }
 
 TEST(OfiPath, registrations_of_the_programs_memory_are_kept_where_they_pin) {
-  if (!MemoryWatch::create()) GTEST_SKIP() << "this kernel (or container) has no userfaultfd: nothing is kept";
+  if (!MappingMonitor::create()) GTEST_SKIP() << "this kernel (or container) has no userfaultfd: nothing is kept";
   for (const bool pins : {true, false}) {
     OfiWorld world("", [&](Capabilities& able) { able.needs_local = able.pins = pins; });
     std::string memory = content(50'000, 'm'), local(50'000, '?');

@@ -20,7 +20,7 @@ namespace {
 
 using test::NarrowPath;
 
-constexpr int64_t kWindow_bytes = 1 << 16;
+constexpr int64_t kWindowBytes = 1 << 16;
 constexpr uint64_t kContext = 64;
 
 struct StillClock final : Clock {
@@ -43,7 +43,7 @@ struct PartsTest : testing::Test {
   NobodyWaits port;
   ProgressEngine progress{clock, driving, port};
   NarrowPath path;
-  Endpoints endpoints{kWindow_bytes};
+  Endpoints endpoints{kWindowBytes};
   ControlMessages control{progress, endpoints};
 };
 
@@ -233,7 +233,7 @@ TEST_F(UnexpectedTest, AFloodIsBoundedByTheWindow) {
       ASSERT_TRUE(sender.try_send_message(eager(1), nullptr, bytes));
       peer().eager_arrived(eager(1));
       kept.push_back(&unexpected.keep(peer(), eager(1), bytes));
-      ASSERT_LE(progress.counters().unexpected_bytes, uint64_t(kWindow_bytes));
+      ASSERT_LE(progress.counters().unexpected_bytes, uint64_t(kWindowBytes));
     } else if (!kept.empty()) {
       UnexpectedMessage* message = kept.back();
       kept.pop_back();
@@ -245,7 +245,7 @@ TEST_F(UnexpectedTest, AFloodIsBoundedByTheWindow) {
       unexpected.destroy(*message);
     }
   }
-  EXPECT_GT(progress.counters().unexpected_bytes_peak, uint64_t(kWindow_bytes) / 2);
+  EXPECT_GT(progress.counters().unexpected_bytes_peak, uint64_t(kWindowBytes) / 2);
   EXPECT_EQ(sender.messages.sent(), peer().messages.arrived());
 }
 

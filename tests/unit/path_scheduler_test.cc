@@ -152,7 +152,7 @@ struct TwoWires {
   std::deque<Rank> ranks;
 };
 
-TEST(PathScheduler, goes_on_over_the_other_path_and_comes_back) {
+TEST(PathScheduler, GoesOnOverTheOtherPathAndComesBack) {
   TwoWires world;
   world.ranks[0].send("first");
   world.run(1);
@@ -175,7 +175,7 @@ TEST(PathScheduler, goes_on_over_the_other_path_and_comes_back) {
 
 // The rank that asks finds its own side of the path still dead, when the other has opened its side already. The next
 // probe must find both sides closed again.
-TEST(PathScheduler, a_probe_that_came_to_nothing_is_repeated) {
+TEST(PathScheduler, AProbeThatCameToNothingIsRepeated) {
   TwoWires world;
   world.ranks[0].send("first");
   world.run(1);

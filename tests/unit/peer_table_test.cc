@@ -10,7 +10,7 @@
 namespace tern {
 namespace {
 
-TEST(PeerTable, the_ranks_of_the_own_job_are_its_first_peers) {
+TEST(PeerTable, TheRanksOfTheOwnJobAreItsFirstPeers) {
   PeerTable table({77, 2}, 5);
   EXPECT_EQ(table.me(), 2u);
   EXPECT_EQ(table.size(), 5u);
@@ -24,7 +24,7 @@ TEST(PeerTable, the_ranks_of_the_own_job_are_its_first_peers) {
   EXPECT_EQ(table.name(5), kNoRank);
 }
 
-TEST(PeerTable, other_jobs_follow_and_keep_their_place) {
+TEST(PeerTable, OtherJobsFollowAndKeepTheirPlace) {
   PeerTable table({77, 0}, 5);
   const PeerId first = table.add_job(3, 4), second = table.add_job(500, 1'000'000);
   EXPECT_EQ(first, 5u);
@@ -39,7 +39,7 @@ TEST(PeerTable, other_jobs_follow_and_keep_their_place) {
 }
 
 // Each of two ranks has another PeerId for the other; who gives way is decided by names, so they agree.
-TEST(PeerTable, two_ranks_agree_on_who_comes_first) {
+TEST(PeerTable, TwoRanksAgreeOnWhoComesFirst) {
   PeerTable a({77, 9}, 10), b({3, 0}, 1);
   const PeerId b_at_a = a.add_job(3, 1), a_at_b = b.add_job(77, 10) + 9;
   EXPECT_NE(a.comes_before(b_at_a), b.comes_before(a_at_b));
@@ -48,7 +48,7 @@ TEST(PeerTable, two_ranks_agree_on_who_comes_first) {
   EXPECT_FALSE(PeerTable({1, 1}, 2).comes_before(0));
 }
 
-TEST(Context, ids_of_one_job_and_of_several_never_meet) {
+TEST(Context, IdsOfOneJobAndOfSeveralNeverMeet) {
   std::set<uint64_t> made;
   size_t count = 0;
   for (uint64_t job : {1, 2}) {

@@ -68,7 +68,7 @@ class RegistrationCacheTest : public testing::Test {
     return cache.hits() > before;
   }
   CountingAdapter adapter;
-  std::unique_ptr<MemoryWatch> watch = MemoryWatch::create();
+  std::unique_ptr<MappingMonitor> watch = MappingMonitor::create();
   RegistrationCache cache{adapter, watch ? Keep::watched : Keep::nothing, watch.get(), 1 << 24};
 };
 

@@ -167,7 +167,7 @@ class RegistrationRaceTest : public testing::Test {
   int rounds = 60, rounds_on_one_core = 10;  // there each round is some changes of threads
   cpu_set_t cores;
   PlainAdapter adapter;
-  std::unique_ptr<MemoryWatch> watch = MemoryWatch::create();
+  std::unique_ptr<MappingMonitor> watch = MappingMonitor::create();
   RegistrationCache cache{adapter, watch ? Keep::watched : Keep::nothing, watch.get(), 1 << 26};
 };
 

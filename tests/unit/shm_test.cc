@@ -498,7 +498,7 @@ TEST(ShmNode, StrangersAreNotBelieved) {
   waitpid(stranger, nullptr, 0);
 }
 
-struct FlagWatch final : ShmWatch {
+struct FlagWatch final : ShmCondition {
   std::atomic<uint64_t>* flag = nullptr;
   uint64_t want = 0;
   bool ready() override { return flag->load(std::memory_order_acquire) >= want; }

@@ -32,7 +32,7 @@ TcpKey key(uint8_t seed) {
   return out;
 }
 
-TEST(TcpCipher, what_was_sealed_comes_out_in_order) {
+TEST(TcpCipher, WhatWasSealedComesOutInOrder) {
   TcpCipher sender, receiver;
   sender.begin(key(1));
   receiver.begin(key(1));
@@ -47,7 +47,7 @@ TEST(TcpCipher, what_was_sealed_comes_out_in_order) {
   }
 }
 
-TEST(TcpCipher, every_flipped_bit_is_found) {
+TEST(TcpCipher, EveryFlippedBitIsFound) {
   const std::string text = "the quick brown fox jumps over the lazy dog";
   TcpCipher sender;
   sender.begin(key(1));
@@ -64,7 +64,7 @@ TEST(TcpCipher, every_flipped_bit_is_found) {
   }
 }
 
-TEST(TcpCipher, repeated_left_out_and_foreign_blocks_are_refused) {
+TEST(TcpCipher, RepeatedLeftOutAndForeignBlocksAreRefused) {
   TcpCipher sender;
   sender.begin(key(1));
   Block first = seal(sender, "first"), second = seal(sender, "second");

@@ -31,14 +31,14 @@ struct Program {
   }
 };
 
-TEST(Coalescing, messages_wait_when_polls_have_followed_soon) {
+TEST(Coalescing, MessagesWaitWhenPollsHaveFollowedSoon) {
   Program program;
   for (int i = 0; i < 16; ++i) EXPECT_EQ(program.burst(10, 500), 0) << "nothing is known of this program yet";
   EXPECT_EQ(program.burst(10, 500), 9) << "the first of a burst never waits";
   EXPECT_EQ(program.burst(1, 500), 0);
 }
 
-TEST(Coalescing, what_has_waited_for_long_leaves) {
+TEST(Coalescing, WhatHasWaitedForLongLeaves) {
   Program program;
   for (int i = 0; i < 16; ++i) program.burst(10, 500);
   int longest = 0, waiting = 0;
@@ -51,7 +51,7 @@ TEST(Coalescing, what_has_waited_for_long_leaves) {
   EXPECT_GE(longest, 50);
 }
 
-TEST(Coalescing, a_program_that_computes_after_its_bursts_is_delayed_a_few_times_only) {
+TEST(Coalescing, AProgramThatComputesAfterItsBurstsIsDelayedAFewTimesOnly) {
   Program program;
   int delayed = 0;
   for (int i = 0; i < 100'000; ++i) delayed += program.burst(10, i % 40 == 39 ? 1'000'000 : 500) != 0 && i % 40 == 39;
@@ -59,7 +59,7 @@ TEST(Coalescing, a_program_that_computes_after_its_bursts_is_delayed_a_few_times
   EXPECT_LE(delayed, 3) << "40 bursts between two that compute: too few to earn trust the third time";
 }
 
-TEST(Coalescing, one_delay_in_many_bursts_is_forgiven) {
+TEST(Coalescing, OneDelayInManyBurstsIsForgiven) {
   Program program;
   int waited = 0;
   for (int i = 0; i < 100'000; ++i) waited += program.burst(10, i % 5000 == 4999 ? 1'000'000 : 500) != 0;
@@ -67,7 +67,7 @@ TEST(Coalescing, one_delay_in_many_bursts_is_forgiven) {
 }
 
 // The kernel sends what waits, though the sender never calls the library again.
-TEST(Coalescing, a_message_that_waits_leaves_by_itself) {
+TEST(Coalescing, AMessageThatWaitsLeavesByItself) {
   TcpWorld world(2);
   const wire::Header header{.kind = wire::Kind::eager};
   const uint64_t word = 7;
@@ -163,7 +163,7 @@ std::unique_ptr<Bursts> held_requests(bool mixed = false) {
 }
 
 // Who has a request for it comes back: then it leaves. Until then nobody hands it to the kernel.
-TEST(Coalescing, what_is_requested_waits_in_the_rank) {
+TEST(Coalescing, WhatIsRequestedWaitsInTheRank) {
   const auto held = held_requests();
   ASSERT_TRUE(held);
   Bursts& bursts = *held;
@@ -177,7 +177,7 @@ TEST(Coalescing, what_is_requested_waits_in_the_rank) {
   bursts.check();
 }
 
-TEST(Coalescing, with_a_helping_thread_everything_may_wait_in_the_rank) {
+TEST(Coalescing, WithAHelpingThreadEverythingMayWaitInTheRank) {
   const auto held = held_burst(true, [](Bursts& bursts) { bursts.world.path(0).set_helped(true); });
   ASSERT_TRUE(held);
   Bursts& bursts = *held;
@@ -186,7 +186,7 @@ TEST(Coalescing, with_a_helping_thread_everything_may_wait_in_the_rank) {
   bursts.check();
 }
 
-TEST(Coalescing, what_waits_in_the_rank_survives_its_connection) {
+TEST(Coalescing, WhatWaitsInTheRankSurvivesItsConnection) {
   for (int round = 0; round < 6; ++round) {
     const auto held = held_requests(true);  // the one before is trusted no more
     ASSERT_TRUE(held);
@@ -199,7 +199,7 @@ TEST(Coalescing, what_waits_in_the_rank_survives_its_connection) {
 }
 
 // A rank that is about to sleep, or whose paths are armed for its thread, keeps nothing.
-TEST(Coalescing, nothing_waits_in_a_rank_that_is_armed) {
+TEST(Coalescing, NothingWaitsInARankThatIsArmed) {
   const auto held = held_requests();
   ASSERT_TRUE(held);
   Bursts& bursts = *held;

@@ -25,7 +25,7 @@ struct Waiting {
   }
 };
 
-TEST(TcpDrainEstimate, few_looks_and_none_late) {
+TEST(TcpDrainEstimate, FewLooksAndNoneLate) {
   DrainEstimate estimate;
   const Waiting one_mebibyte(estimate, 1'000'000'000, 1 << 20, 125);  // 8.4 ms
   EXPECT_LE(one_mebibyte.looks, 3);
@@ -37,7 +37,7 @@ TEST(TcpDrainEstimate, few_looks_and_none_late) {
   EXPECT_EQ(fast.looks, 1);
 }
 
-TEST(TcpDrainEstimate, what_stands_still_is_looked_at_every_two_milliseconds) {
+TEST(TcpDrainEstimate, WhatStandsStillIsLookedAtEveryTwoMilliseconds) {
   DrainEstimate estimate;
   uint64_t now_ns = 1'000'000'000;
   for (int i = 0; i < 5; ++i) {
@@ -50,7 +50,7 @@ TEST(TcpDrainEstimate, what_stands_still_is_looked_at_every_two_milliseconds) {
   EXPECT_EQ(estimate.next_look_ns(now_ns + 1'000'000, 2'001'000, 1 << 20), 2'000'000u);
 }
 
-TEST(TcpDrainEstimate, looks_in_quick_succession_do_not_spoil_it) {
+TEST(TcpDrainEstimate, LooksInQuickSuccessionDoNotSpoilIt) {
   DrainEstimate estimate;
   (void)estimate.next_look_ns(1'000'000'000, 0, 4 << 20);
   const uint64_t first = estimate.next_look_ns(1'002'000'000, 250'000, 1'000'000);
@@ -59,7 +59,7 @@ TEST(TcpDrainEstimate, looks_in_quick_succession_do_not_spoil_it) {
       << "10 us later nothing more has been acknowledged";
 }
 
-TEST(TcpDrainEstimate, what_went_before_does_not_count) {
+TEST(TcpDrainEstimate, WhatWentBeforeDoesNotCount) {
   DrainEstimate estimate;
   (void)Waiting(estimate, 1'000'000'000, 1 << 20, 1);
   EXPECT_EQ(estimate.next_look_ns(9'000'000'000, 1 << 20, 1 << 20), 2'000'000u);

@@ -8,7 +8,7 @@
 namespace tern {
 namespace {
 
-TEST(TcpFrame, a_damaged_head_of_a_block_is_found) {
+TEST(TcpFrame, ADamagedHeadOfABlockIsFound) {
   for (const size_t length : {size_t{0}, size_t{1}, size_t{64}, size_t{1000}, wire::kMaxBlockBytes}) {
     const wire::BlockHead head = wire::build_block(length, length * 1'000'003);
     std::byte sound[sizeof head];

@@ -34,7 +34,7 @@ void pass(TcpHandshake& from, TcpHandshake& to, size_t piece = 1000) {
   if (to.calls() && to.state() == State::asks) to.decide(Verdict::accept, 4711);
 }
 
-TEST(TcpHandshake, both_sides_are_proven) {
+TEST(TcpHandshake, BothSidesAreProven) {
   for (size_t piece : {1, 7, 1000}) {
     TcpIdentity a = identity(3), b = identity(5);
     TcpHandshake caller(a, {0, 5}, 2, 77), called(b);
@@ -47,7 +47,7 @@ TEST(TcpHandshake, both_sides_are_proven) {
     pass(caller, called, piece);
     ASSERT_EQ(called.state(), State::asks);
     EXPECT_EQ(called.peer().rank, 3u);
-    EXPECT_EQ(called.lane(), 2u);
+    EXPECT_EQ(called.stream(), 2u);
     EXPECT_EQ(called.generation(), 77u);
     EXPECT_EQ(called.received(), 4711u);
     called.decide(Verdict::accept, uint64_t{1} << 40);
@@ -60,7 +60,7 @@ TEST(TcpHandshake, both_sides_are_proven) {
 
 // With a key exchange the session keys do not follow from the job's key and what went over the wire: with everything
 // that is to be had there, another secret gives other keys.
-TEST(TcpHandshake, an_exchanged_secret_is_in_the_session_keys) {
+TEST(TcpHandshake, AnExchangedSecretIsInTheSessionKeys) {
   TcpIdentity a = identity(3), b = identity(5);
   a.encrypts = b.encrypts = true;
   std::vector<TcpKey> keys;
@@ -80,7 +80,7 @@ TEST(TcpHandshake, an_exchanged_secret_is_in_the_session_keys) {
   EXPECT_NE(keys[0], keys[1]);
 }
 
-TEST(KeyExchange, both_sides_come_to_the_same_and_a_third_does_not) {
+TEST(KeyExchange, BothSidesComeToTheSameAndAThirdDoesNot) {
   KeyExchange a, b, c;
   ExchangeKey at_a, at_b, at_c;
   ASSERT_TRUE(a.share(b.public_key(), at_a));
@@ -92,7 +92,7 @@ TEST(KeyExchange, both_sides_come_to_the_same_and_a_third_does_not) {
 }
 
 // The same on both sides, another one for each direction, connection and job.
-TEST(TcpHandshake, session_keys) {
+TEST(TcpHandshake, SessionKeys) {
   std::set<TcpKey> seen;
   for (uint8_t job : {1, 1, 2}) {
     TcpIdentity a = identity(3, job), b = identity(5, job);
@@ -109,7 +109,7 @@ TEST(TcpHandshake, session_keys) {
   }
 }
 
-TEST(TcpHandshake, the_verdict_reaches_the_caller) {
+TEST(TcpHandshake, TheVerdictReachesTheCaller) {
   for (Verdict verdict : {Verdict::keep_other, Verdict::refused}) {
     TcpIdentity a = identity(0), b = identity(1);
     TcpHandshake caller(a, {0, 1}), called(b);
@@ -123,7 +123,7 @@ TEST(TcpHandshake, the_verdict_reaches_the_caller) {
   }
 }
 
-TEST(TcpHandshake, mismatches_are_told_to_both) {
+TEST(TcpHandshake, MismatchesAreToldToBoth) {
   struct Case {
     const char* what;
     void (*change)(TcpIdentity&);
@@ -155,7 +155,7 @@ TEST(TcpHandshake, mismatches_are_told_to_both) {
   }
 }
 
-TEST(TcpHandshake, the_wrong_rank) {
+TEST(TcpHandshake, TheWrongRank) {
   TcpIdentity a = identity(0), b = identity(2);
   TcpHandshake caller(a, {0, 1}), called(b);
   pass(caller, called);
@@ -163,7 +163,7 @@ TEST(TcpHandshake, the_wrong_rank) {
   EXPECT_EQ(caller.verdict(), Verdict::wrong_rank);
 }
 
-TEST(TcpHandshake, another_key_gets_no_answer) {
+TEST(TcpHandshake, AnotherKeyGetsNoAnswer) {
   TcpIdentity a = identity(0, 1), b = identity(1, 2);
   TcpHandshake caller(a, {0, 1}), called(b);
   pass(caller, called);
@@ -172,7 +172,7 @@ TEST(TcpHandshake, another_key_gets_no_answer) {
 }
 
 // Without the key, what a rank says cannot be sent back to it: stages and nonces are part of every proof.
-TEST(TcpHandshake, reflections_and_replays_prove_nothing) {
+TEST(TcpHandshake, ReflectionsAndReplaysProveNothing) {
   TcpIdentity a = identity(0), b = identity(1);
   TcpHandshake caller(a, {0, 1});
   std::string hello = caller.output();
@@ -199,7 +199,7 @@ TEST(TcpHandshake, reflections_and_replays_prove_nothing) {
   EXPECT_EQ(again.state(), State::rubbish);
 }
 
-TEST(TcpHandshake, every_changed_bit_is_noticed) {
+TEST(TcpHandshake, EveryChangedBitIsNoticed) {
   TcpIdentity a = identity(0), b = identity(1);
   for (int message = 0; message < 4; ++message) {
     for (size_t bit = 0;; ++bit) {

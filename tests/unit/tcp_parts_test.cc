@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;
 
-TEST(TcpParts, the_oldest_that_has_not_greeted_makes_room) {
+TEST(TcpParts, TheOldestThatHasNotGreetedMakesRoom) {
   const TcpIdentity identity{};
   std::deque<tcp::Setup> setups;
   Admission admission;
@@ -36,7 +36,7 @@ TEST(TcpParts, the_oldest_that_has_not_greeted_makes_room) {
   EXPECT_EQ(admission.expired(setups[1].deadline_ns), &setups[1]);
 }
 
-TEST(TcpParts, accepting_pauses_and_goes_on) {
+TEST(TcpParts, AcceptingPausesAndGoesOn) {
   Admission admission;
   EXPECT_FALSE(admission.resume(kSecond));
   admission.pause(kSecond);
@@ -49,7 +49,7 @@ TEST(TcpParts, accepting_pauses_and_goes_on) {
   EXPECT_FALSE(admission.resume(over_ns));
 }
 
-TEST(TcpParts, what_brings_something_is_read_first) {
+TEST(TcpParts, WhatBringsSomethingIsReadFirst) {
   Link links[6];
   HotLinks hot;
   EXPECT_EQ(hot.read([](Link&) { return 1; }), 0);
@@ -72,7 +72,7 @@ TEST(TcpParts, what_brings_something_is_read_first) {
   EXPECT_TRUE(hot.empty());
 }
 
-TEST(TcpParts, calls_are_due_at_their_time) {
+TEST(TcpParts, CallsAreDueAtTheirTime) {
   KernelStreams port;
   TcpOutbound::Shared sending{.port = port};
   struct NoSink final : Sink {

@@ -14,7 +14,7 @@
 namespace tern {
 namespace {
 
-TEST(TcpPath, small_messages_arrive_in_order_both_ways) {
+TEST(TcpPath, SmallMessagesArriveInOrderBothWays) {
   TcpWorld world(2);
   for (int i = 0; i < 1000; ++i) {
     world.send(0, 1, i, pattern(i % 97, i));
@@ -39,7 +39,7 @@ TEST(TcpPath, small_messages_arrive_in_order_both_ways) {
       world.until([&] { return !world.path(0).has_unsent(); }));  // the peer's kernel acknowledges when it has time
 }
 
-TEST(TcpPath, sizes_around_every_boundary) {
+TEST(TcpPath, SizesAroundEveryBoundary) {
   TcpWorld world(2);
   std::vector<size_t> sizes = {0,     1,     31,    32,    33,    2047,  2048,    2049,         16351,
                                16352, 16353, 16384, 65535, 65536, 65537, 1 << 20, (5 << 20) + 3};
@@ -94,7 +94,7 @@ bool all_complete(TcpWorld& world) {
 }
 
 // Tiny kernel buffers: every message is cut into pieces at random places, on both sides.
-TEST(TcpPath, random_traffic_through_tiny_socket_buffers) {
+TEST(TcpPath, RandomTrafficThroughTinySocketBuffers) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     constexpr uint32_t kRanks = 3;
@@ -115,7 +115,7 @@ TEST(TcpPath, random_traffic_through_tiny_socket_buffers) {
 
 // Everyone calls everyone at the same moment: of two connections one survives, and no message is lost or
 // doubled.
-TEST(TcpPath, simultaneous_calls_leave_one_connection) {
+TEST(TcpPath, SimultaneousCallsLeaveOneConnection) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     constexpr uint32_t kRanks = 4;
@@ -144,7 +144,7 @@ TEST(TcpPath, simultaneous_calls_leave_one_connection) {
   }
 }
 
-TEST(TcpPath, many_peers) {
+TEST(TcpPath, ManyPeers) {
   constexpr uint32_t kRanks = 64;
   TcpWorld world(kRanks);
   Ledger ledger;
@@ -160,7 +160,7 @@ TEST(TcpPath, many_peers) {
 }
 
 // Scattered data on either side, in pieces too small for the kernel's gather and in large ones.
-TEST(TcpPath, scattered_data) {
+TEST(TcpPath, ScatteredData) {
   PredefinedTypes types;
   for (Count block : {Count(1), Count(3), Count(700)}) {
     SCOPED_TRACE(block);
@@ -187,7 +187,7 @@ TEST(TcpPath, scattered_data) {
   }
 }
 
-TEST(TcpPath, what_the_landing_has_no_room_for_is_thrown_away) {
+TEST(TcpPath, WhatTheLandingHasNoRoomForIsThrownAway) {
   TcpWorld world(2);
   world[1].sink.landing_limit = 1000;
   Ledger ledger;
@@ -198,7 +198,7 @@ TEST(TcpPath, what_the_landing_has_no_room_for_is_thrown_away) {
   EXPECT_EQ(world[1].sink.arrivals[1].bytes, "after");
 }
 
-TEST(TcpPath, an_operation_is_withdrawn_only_before_it_leaves) {
+TEST(TcpPath, AnOperationIsWithdrawnOnlyBeforeItLeaves) {
   TcpWorld world(2, [](TcpOptions& options, Tunables&) { options.send_buffer_bytes = 4096; });
   TestSend first(1, 1, pattern(1 << 20, 1)), second(1, 2, "second"), third(1, 3, "third");
   world.path(0).enqueue(first.over(world.path(0)));
@@ -214,7 +214,7 @@ TEST(TcpPath, an_operation_is_withdrawn_only_before_it_leaves) {
 }
 
 // A sink that answers from within poll, as rendezvous does.
-TEST(TcpPath, the_sink_may_send_while_it_is_called) {
+TEST(TcpPath, TheSinkMaySendWhileItIsCalled) {
   TcpWorld world(2);
   int rounds = 0;
   for (PeerId id : {0u, 1u}) {
@@ -228,7 +228,7 @@ TEST(TcpPath, the_sink_may_send_while_it_is_called) {
 
 // A rank that leaves for long waits until nothing is unsent. Acknowledgements wake nobody, so it must ask again before
 // it sleeps.
-TEST(TcpPath, who_asked_for_what_is_unsent_does_not_sleep_through_the_answer) {
+TEST(TcpPath, WhoAskedForWhatIsUnsentDoesNotSleepThroughTheAnswer) {
   TcpWorld world(2);
   world.send(0, 1, 0, "hello");
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
@@ -255,7 +255,7 @@ TEST(TcpPath, who_asked_for_what_is_unsent_does_not_sleep_through_the_answer) {
 }
 
 // A rank that computes need not be woken for what has left, only for what has not.
-TEST(TcpPath, what_is_only_unacknowledged_can_be_looked_at_later) {
+TEST(TcpPath, WhatIsOnlyUnacknowledgedCanBeLookedAtLater) {
   TcpWorld world(2, [](TcpOptions& options, Tunables&) { options.send_buffer_bytes = 4096; });
   world.send(0, 1, 0, "hello");
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
@@ -274,7 +274,7 @@ TEST(TcpPath, what_is_only_unacknowledged_can_be_looked_at_later) {
 
 // An operation whose end is little enough to be copied is over with the next poll, whatever of what was sent before it
 // is not acknowledged: that is a copy already.
-TEST(TcpPath, what_can_be_copied_does_not_wait_for_what_was_before_it) {
+TEST(TcpPath, WhatCanBeCopiedDoesNotWaitForWhatWasBeforeIt) {
   TcpWorld world(2);
   // Past its first packets a kernel puts acknowledgements off.
   for (int i = 0; i < 50; ++i) {
@@ -300,7 +300,7 @@ TEST(TcpPath, what_can_be_copied_does_not_wait_for_what_was_before_it) {
 
 // While the rest of a message is on its way a sleep is not worth it, unless it stays out, or comes in small pieces, as
 // from a slow network.
-TEST(TcpPath, a_message_that_is_arriving_is_awaited_awake_for_a_moment) {
+TEST(TcpPath, AMessageThatIsArrivingIsAwaitedAwakeForAMoment) {
   TcpWorld world(2, [](TcpOptions& options, Tunables&) { options.send_buffer_bytes = 64 * 1024; });
   world.send(0, 1, 0, "hello");
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
@@ -321,7 +321,7 @@ TEST(TcpPath, a_message_that_is_arriving_is_awaited_awake_for_a_moment) {
   EXPECT_FALSE(world.path(1).arriving());
 }
 
-TEST(TcpPath, a_message_that_comes_in_small_pieces_is_not_awaited_awake) {
+TEST(TcpPath, AMessageThatComesInSmallPiecesIsNotAwaitedAwake) {
   TcpWorld world(2, [](TcpOptions& options, Tunables&) { options.send_buffer_bytes = 4096; });
   world.send(0, 1, 0, "hello");
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
@@ -341,7 +341,7 @@ TEST(TcpPath, a_message_that_comes_in_small_pieces_is_not_awaited_awake) {
   EXPECT_LT(awaited, pieces / 2);
 }
 
-TEST(TcpPath, bytes_that_leave_are_progress) {
+TEST(TcpPath, BytesThatLeaveAreProgress) {
   TcpWorld world(2, [](TcpOptions& options, Tunables&) { options.send_buffer_bytes = 4096; });
   world.send(0, 1, 0, "hello");
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
@@ -361,7 +361,7 @@ TEST(TcpPath, bytes_that_leave_are_progress) {
   ASSERT_TRUE(world.until([&] { return large.completions == 1; }));
 }
 
-TEST(TcpPath, wakes_a_sleeper) {
+TEST(TcpPath, WakesASleeper) {
   TcpWorld world(2, [](TcpOptions& options, Tunables&) { options.send_buffer_bytes = 4096; });
   world.send(0, 1, 0, "hello");
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));

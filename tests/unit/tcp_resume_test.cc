@@ -86,20 +86,20 @@ int seeds() {
   return wanted ? std::atoi(wanted) : 12;
 }
 
-TEST(TcpResume, a_broken_connection_is_gone_on_with) {
+TEST(TcpResume, ABrokenConnectionIsGoneOnWith) {
   for (int seed = 1; seed <= seeds(); ++seed) break_at_random(uint64_t(seed), 120, Form::plain);
 }
 
-TEST(TcpResume, with_checksums_too) {
+TEST(TcpResume, WithChecksumsToo) {
   for (int seed = 1; seed <= seeds(); ++seed) break_at_random(uint64_t(seed), 120, Form::checked);
 }
 
-TEST(TcpResume, encrypted_too) {
+TEST(TcpResume, EncryptedToo) {
   for (int seed = 1; seed <= seeds(); ++seed) break_at_random(uint64_t(seed), 120, Form::encrypted);
 }
 
 // The layer above is told of nothing.
-TEST(TcpResume, an_idle_connection_that_breaks_costs_nothing_but_a_new_one) {
+TEST(TcpResume, AnIdleConnectionThatBreaksCostsNothingButANewOne) {
   TcpWorld world(2);
   world.send(0, 1, 0, "before");
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
@@ -117,7 +117,7 @@ TEST(TcpResume, an_idle_connection_that_breaks_costs_nothing_but_a_new_one) {
 }
 
 // The memory of a long message is not free before the peer has it: it is read again after a break.
-TEST(TcpResume, a_long_message_is_complete_when_it_need_not_be_sent_again) {
+TEST(TcpResume, ALongMessageIsCompleteWhenItNeedNotBeSentAgain) {
   TcpWorld world(2);
   world.send(0, 1, 0, "hello");
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
@@ -136,7 +136,7 @@ TEST(TcpResume, a_long_message_is_complete_when_it_need_not_be_sent_again) {
 }
 
 // Of what the kernel took and lost the sender's memory was long used for something else.
-TEST(TcpResume, what_is_sent_again_is_what_was_sent) {
+TEST(TcpResume, WhatIsSentAgainIsWhatWasSent) {
   for (size_t bytes : {4096u, 16384u, 65536u, 200'000u}) {
     TcpWorld world(2);
     Ledger ledger;
@@ -162,7 +162,7 @@ TEST(TcpResume, what_is_sent_again_is_what_was_sent) {
 }
 
 // A caller that says nothing of the sort cannot take a stream over: it would need the key.
-TEST(TcpResume, strangers_cannot_replace_a_connection) {
+TEST(TcpResume, StrangersCannotReplaceAConnection) {
   TcpWorld world(2);
   world.send(0, 1, 0, "hello");
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));

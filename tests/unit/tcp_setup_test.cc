@@ -45,7 +45,7 @@ bool hung_up(const Descriptor& fd, std::string& heard) {
   }
 }
 
-TEST(TcpSetup, another_key_never_connects) {
+TEST(TcpSetup, AnotherKeyNeverConnects) {
   TcpWorld world(2, [](TcpOptions& options, Tunables& tunables) {
     if (options.peers->me() == 1) options.key.fill(8);
     tunables.tcp_connect_timeout_s = 1;
@@ -59,7 +59,7 @@ TEST(TcpSetup, another_key_never_connects) {
   EXPECT_TRUE(world[1].sink.lost.empty()) << "an unproven caller must not be able to make a peer look lost";
 }
 
-TEST(TcpSetup, settings_that_must_agree_are_a_clear_error_on_both_sides) {
+TEST(TcpSetup, SettingsThatMustAgreeAreAClearErrorOnBothSides) {
   TcpWorld world(2, [](TcpOptions& options, Tunables& tunables) {
     if (options.peers->me() == 1) tunables.unexpected_credit_bytes = 12345;
   });
@@ -79,7 +79,7 @@ TEST(TcpSetup, settings_that_must_agree_are_a_clear_error_on_both_sides) {
   EXPECT_EQ(late.completions, 1);
 }
 
-TEST(TcpSetup, nobody_there) {
+TEST(TcpSetup, NobodyThere) {
   TcpWorld world(3);
   world.cards[1] = world.path(1).card();
   world[1].path.reset();
@@ -93,7 +93,7 @@ TEST(TcpSetup, nobody_there) {
   EXPECT_EQ(world[0].sink.lost.count(1), 1u);
 }
 
-TEST(TcpSetup, unreadable_card) {
+TEST(TcpSetup, UnreadableCard) {
   TcpWorld world(3);
   world.cards[1] = "rubbish";
   wire::Card empty;
@@ -109,7 +109,7 @@ TEST(TcpSetup, unreadable_card) {
 
 // Two ranks' cards are mixed up, as when one address exists on several hosts: the wrong one must not be
 // spoken to.
-TEST(TcpSetup, the_wrong_rank_answers) {
+TEST(TcpSetup, TheWrongRankAnswers) {
   TcpWorld world(3, [](TcpOptions&, Tunables& tunables) { tunables.tcp_connect_timeout_s = 1; });
   wire::Card first, second;
   ASSERT_FALSE(wire::parse_card(world.path(1).card(), first));
@@ -128,7 +128,7 @@ TEST(TcpSetup, the_wrong_rank_answers) {
 }
 
 // The peer has gone (its listeners too): what is queued fails, what is half received is given back.
-TEST(TcpSetup, a_lost_peer_fails_what_is_queued_and_is_announced) {
+TEST(TcpSetup, ALostPeerFailsWhatIsQueuedAndIsAnnounced) {
   for (PeerId gone : {0u, 1u}) {
     SCOPED_TRACE(gone);
     PeerId left = 1 - gone;
@@ -158,7 +158,7 @@ TEST(TcpSetup, a_lost_peer_fails_what_is_queued_and_is_announced) {
 }
 
 // The peer is killed: no goodbye, so it is a loss; what it had sent before arrives.
-TEST(TcpSetup, a_killed_process_is_a_loss) {
+TEST(TcpSetup, AKilledProcessIsALoss) {
   int to_child[2], to_parent[2];
   ASSERT_EQ(pipe(to_child), 0);
   ASSERT_EQ(pipe(to_parent), 0);
@@ -199,7 +199,7 @@ TEST(TcpSetup, a_killed_process_is_a_loss) {
 }
 
 // One side ends while the other has sent it what it never reads: nothing of its own last data may be lost.
-TEST(TcpSetup, the_orderly_end_delivers_everything) {
+TEST(TcpSetup, TheOrderlyEndDeliversEverything) {
   for (int i = 0; i < 20; ++i) {
     TcpWorld world(2);
     world.send(0, 1, 0, "hello");
@@ -232,7 +232,7 @@ TEST(TcpSetup, the_orderly_end_delivers_everything) {
 }
 
 // Three ranks, each rank 0 of its own job; the first two know each other, the third knows the first.
-TEST(TcpSetup, ranks_of_several_jobs_talk_when_both_know_the_other_job) {
+TEST(TcpSetup, RanksOfSeveralJobsTalkWhenBothKnowTheOtherJob) {
   struct Rank {
     Rank(uint64_t job, uint32_t size) : peers({job, 0}, size) {}
     PeerTable peers;
@@ -283,7 +283,7 @@ TEST(TcpSetup, ranks_of_several_jobs_talk_when_both_know_the_other_job) {
   EXPECT_TRUE(ranks[0].sink.lost.empty()) << "a job that this rank does not know cannot make a peer look lost";
 }
 
-TEST(TcpSetup, rubbish_is_closed_in_silence) {
+TEST(TcpSetup, RubbishIsClosedInSilence) {
   TcpWorld world(2);
   std::vector<Descriptor> callers;
   std::string hello;
@@ -318,7 +318,7 @@ TEST(TcpSetup, rubbish_is_closed_in_silence) {
 
 // Callers that say nothing, or a true greeting's first bytes, hold a bounded number of places, and never the
 // last one.
-TEST(TcpSetup, slow_callers_do_not_keep_peers_out) {
+TEST(TcpSetup, SlowCallersDoNotKeepPeersOut) {
   TcpWorld world(2);
   std::vector<Descriptor> callers;
   for (int i = 0; i < 600; ++i) {
@@ -338,7 +338,7 @@ TEST(TcpSetup, slow_callers_do_not_keep_peers_out) {
 }
 
 // A greeting that was overheard is repeated: without the key the second step cannot be answered.
-TEST(TcpSetup, a_replayed_greeting_leads_nowhere) {
+TEST(TcpSetup, AReplayedGreetingLeadsNowhere) {
   TcpWorld world(2);
   TcpIdentity one;
   one.name.rank = 1;
@@ -411,7 +411,7 @@ class GoingDark {
 
 // The network goes when the called side already relies on the connection and the caller does not yet. A kernel that has
 // nothing to repeat would wait for hours.
-TEST(TcpSetup, a_network_that_goes_dark_in_the_handshake_is_left) {
+TEST(TcpSetup, ANetworkThatGoesDarkInTheHandshakeIsLeft) {
   for (const bool called_knows : {false, true}) {
     SCOPED_TRACE(called_knows);
     TcpWorld world(2);
@@ -436,7 +436,7 @@ TEST(TcpSetup, a_network_that_goes_dark_in_the_handshake_is_left) {
 }
 
 // TERN_TCP_FLOOD=1000000 for the full count of the issue; 20,000 here.
-TEST(TcpSetup, a_flood_of_strangers_changes_nothing) {
+TEST(TcpSetup, AFloodOfStrangersChangesNothing) {
   const char* wanted = std::getenv("TERN_TCP_FLOOD");
   const int count = wanted ? std::atoi(wanted) : 20'000;
   TcpWorld world(2);
@@ -483,7 +483,7 @@ TEST(TcpSetup, a_flood_of_strangers_changes_nothing) {
   EXPECT_LT(after_us, 3 * before_us + 20) << "before " << before_us << " us";
 }
 
-TEST(TcpSetup, ports_begin_where_they_are_told) {
+TEST(TcpSetup, PortsBeginWhereTheyAreTold) {
   TcpWorld world(3, [](TcpOptions&, Tunables& tunables) { tunables.tcp_port_first = 28'700; });
   std::vector<uint16_t> ports;
   for (PeerId id = 0; id < 3; ++id) ports.push_back(loopback_of(world.path(id)).port());
@@ -511,7 +511,7 @@ std::map<std::string, int> congestion_controls(int state) {
 }
 
 // From its first packet on: a connection is accepted with that of its listener.
-TEST(TcpSetup, both_ends_take_the_congestion_control_they_are_told) {
+TEST(TcpSetup, BothEndsTakeTheCongestionControlTheyAreTold) {
   const std::string other = [] {  // within a host it is reno anyhow
     std::ifstream allowed("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
     for (std::string name; allowed >> name;) {
@@ -528,7 +528,7 @@ TEST(TcpSetup, both_ends_take_the_congestion_control_they_are_told) {
   EXPECT_EQ(congestion_controls(TCP_LISTEN).size(), 1u);
 }
 
-TEST(TcpSetup, nothing_paces_within_a_host) {
+TEST(TcpSetup, NothingPacesWithinAHost) {
   TcpWorld world(2);
   world.send(0, 1, 0, "x");
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
@@ -538,7 +538,7 @@ TEST(TcpSetup, nothing_paces_within_a_host) {
   }
 }
 
-TEST(TcpSetup, a_congestion_control_that_is_not_there_is_named) {
+TEST(TcpSetup, ACongestionControlThatIsNotThereIsNamed) {
   RealClock clock;
   KeepingSink sink;
   const PeerTable alone({0, 0}, 1);
@@ -554,7 +554,7 @@ TEST(TcpSetup, a_congestion_control_that_is_not_there_is_named) {
   EXPECT_NE(std::string(error.text()).find("TERN_TCP_CONGESTION is 'nonsense'"), std::string::npos) << error.text();
 }
 
-TEST(TcpSetup, a_world_of_one_needs_no_network) {
+TEST(TcpSetup, AWorldOfOneNeedsNoNetwork) {
   RealClock clock;
   KeepingSink sink;
   const PeerTable alone({0, 0}, 1);

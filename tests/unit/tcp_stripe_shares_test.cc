@@ -15,14 +15,14 @@ namespace {
 
 constexpr size_t kKiB = 1024, kMiB = 1024 * 1024;
 
-std::vector<size_t> shares_of(std::vector<StripeLane> lanes, size_t total, bool probe = false) {
+std::vector<size_t> shares_of(std::vector<StreamLoad> lanes, size_t total, bool probe = false) {
   std::vector<size_t> shares(lanes.size(), 12345);
   share_out(lanes, total, probe, shares.data());
   EXPECT_EQ(std::accumulate(shares.begin(), shares.end(), size_t{0}), total);
   return shares;
 }
 
-TEST(StripeShares, idle_networks_get_shares_by_their_rates) {
+TEST(StripeShares, IdleNetworksGetSharesByTheirRates) {
   EXPECT_EQ(shares_of({{1, 0}, {1, 0}}, kMiB), (std::vector<size_t>{kMiB / 2, kMiB / 2}));
   EXPECT_EQ(shares_of({{1, 0}, {3, 0}}, kMiB), (std::vector<size_t>{kMiB / 4, 3 * kMiB / 4}));
   EXPECT_EQ(shares_of({{0, 0}, {0, 0}}, kMiB), (std::vector<size_t>{kMiB / 2, kMiB / 2})) << "nothing is known";
@@ -30,7 +30,7 @@ TEST(StripeShares, idle_networks_get_shares_by_their_rates) {
       << "of one nothing is known";
 }
 
-TEST(StripeShares, who_still_has_much_to_carry_gets_less) {
+TEST(StripeShares, WhoStillHasMuchToCarryGetsLess) {
   EXPECT_EQ(shares_of({{1, 512 * kKiB}, {1, 0}}, kMiB), (std::vector<size_t>{256 * kKiB, 768 * kKiB}));
   EXPECT_EQ(shares_of({{1, 4 * kMiB}, {1, 0}}, kMiB), (std::vector<size_t>{0, kMiB}));
   EXPECT_EQ(shares_of({{1, 4 * kMiB}, {1, 0}, {2, 0}}, 3 * kMiB), (std::vector<size_t>{0, kMiB, 2 * kMiB}));
@@ -38,7 +38,7 @@ TEST(StripeShares, who_still_has_much_to_carry_gets_less) {
       << "not worth a part";
 }
 
-TEST(StripeShares, a_slow_network_is_only_tried_now_and_then) {
+TEST(StripeShares, ASlowNetworkIsOnlyTriedNowAndThen) {
   EXPECT_EQ(shares_of({{1, 0}, {0.05, 0}}, kMiB), (std::vector<size_t>{kMiB, 0}));
   EXPECT_EQ(shares_of({{1, 0}, {0.05, 0}}, kMiB, true), (std::vector<size_t>{kMiB - kProbePart, kProbePart}));
   EXPECT_EQ(shares_of({{0.05, 0}, {1, 0}}, kMiB), (std::vector<size_t>{0, kMiB}));
@@ -47,7 +47,7 @@ TEST(StripeShares, a_slow_network_is_only_tried_now_and_then) {
       << "too short a part else";
 }
 
-TEST(ServiceRate, waiting_behind_others_does_not_count) {
+TEST(ServiceRate, WaitingBehindOthersDoesNotCount) {
   ServiceRate rate;
   EXPECT_EQ(rate.now(), 0);
   for (uint64_t i = 1; i <= 8; ++i) rate.on_done({0, 0}, {i * kMiB, i * kMiB});
@@ -56,7 +56,7 @@ TEST(ServiceRate, waiting_behind_others_does_not_count) {
   EXPECT_NEAR(rate.now(), 1, 1e-9) << "nor does standing still";
 }
 
-TEST(ServiceRate, what_was_only_copied_has_not_been_carried) {
+TEST(ServiceRate, WhatWasOnlyCopiedHasNotBeenCarried) {
   ServiceRate rate;
   rate.on_done({0, 0}, {0, 10});
   EXPECT_EQ(rate.now(), 0) << "done at once: nothing is known";
@@ -157,7 +157,7 @@ struct Model {
   }
 
   void send(size_t bytes) {
-    std::vector<StripeLane> lanes;
+    std::vector<StreamLoad> lanes;
     for (Network& network : networks) {
       double backlog = 0;
       for (const Part& part : network.parts) backlog += part.left;
@@ -175,7 +175,7 @@ struct Model {
 };
 
 // Divided by rates alone, each measured from the handing over of a part to its end, they carry 0.74 to 0.97 of that.
-TEST(StripeShares, a_stream_of_messages_keeps_all_networks_busy) {
+TEST(StripeShares, AStreamOfMessagesKeepsAllNetworksBusy) {
   for (const std::vector<double>& speeds :
        {std::vector<double>{0.125, 0.125}, {0.125, 0.25}, {0.625, 0.125}, {0.125, 0.25, 0.125}}) {
     for (size_t bytes : {256 * kKiB, kMiB, 4 * kMiB}) {
@@ -192,7 +192,7 @@ TEST(StripeShares, a_stream_of_messages_keeps_all_networks_busy) {
 }
 
 // With a memory of few parts that forgets faster where networks stand still in between, one network got whole messages.
-TEST(StripeShares, a_ping_pong_uses_both_networks_though_they_carry_bursts_faster) {
+TEST(StripeShares, APingPongUsesBothNetworksThoughTheyCarryBurstsFaster) {
   for (double bucket : {0.0, 64.0 * kKiB, 256.0 * kKiB}) {
     for (size_t bytes : {256 * kKiB, kMiB}) {
       for (uint64_t seed = 1; seed <= 5; ++seed) {
@@ -204,7 +204,7 @@ TEST(StripeShares, a_ping_pong_uses_both_networks_though_they_carry_bursts_faste
   }
 }
 
-TEST(StripeShares, a_network_that_becomes_fast_again_is_used_again) {
+TEST(StripeShares, ANetworkThatBecomesFastAgainIsUsedAgain) {
   Model model({0.125, 0.005}, 1);
   EXPECT_GT(model.throughput(kMiB, 8, 500'000'000, 1'000'000'000), 0.12) << "the slow one holds nobody up";
   model.networks[1].speed = 0.125;

@@ -29,7 +29,7 @@ void best_factors(int n, int k, int cap, std::vector<int>& now, std::vector<int>
   }
 }
 
-TEST(DimsCreate, is_the_most_balanced_for_all_small_sizes) {
+TEST(DimsCreate, IsTheMostBalancedForAllSmallSizes) {
   for (int n : {5040, 6240, 7488, 10800, 34425}) {
     std::vector<int> dims(3, 0), now, best;
     ASSERT_FALSE(dims_create(n, dims));
@@ -49,7 +49,7 @@ TEST(DimsCreate, is_the_most_balanced_for_all_small_sizes) {
   }
 }
 
-TEST(DimsCreate, keeps_what_is_given) {
+TEST(DimsCreate, KeepsWhatIsGiven) {
   std::vector<int> dims{0, 3, 0};
   ASSERT_FALSE(dims_create(6, dims));
   EXPECT_EQ(dims, (std::vector<int>{2, 3, 1}));
@@ -67,7 +67,7 @@ TEST(DimsCreate, keeps_what_is_given) {
   EXPECT_TRUE(dims_create(0, dims));
 }
 
-TEST(DimsCreate, is_quick_for_large_numbers) {
+TEST(DimsCreate, IsQuickForLargeNumbers) {
   // Many divisors, many dimensions, large primes, and both.
   for (int n : {2147483647, 1 << 30, 2095133040, 1396755360, 65536, 720720, 46341 * 46337, 2 * 1073741789,
                 720720 * 2971, (1 << 20) * 2039, 110880 * 19009}) {
@@ -82,7 +82,7 @@ TEST(DimsCreate, is_quick_for_large_numbers) {
   }
 }
 
-TEST(Cartesian, ranks_coordinates_and_shifts_agree) {
+TEST(Cartesian, RanksCoordinatesAndShiftsAgree) {
   const std::vector<int> dims{3, 1, 4, 2};
   for (int mask = 0; mask < 16; ++mask) {
     std::vector<bool> periods;
@@ -128,7 +128,7 @@ TEST(Cartesian, ranks_coordinates_and_shifts_agree) {
   }
 }
 
-TEST(Cartesian, out_of_range_is_an_error_only_where_not_periodic) {
+TEST(Cartesian, OutOfRangeIsAnErrorOnlyWhereNotPeriodic) {
   Cartesian cartesian({3, 4}, {true, false}, 0);
   int rank = -1;
   ASSERT_FALSE(cartesian.rank_of(std::vector<int>{-4, 3}.data(), rank));
@@ -144,7 +144,7 @@ TEST(Cartesian, out_of_range_is_an_error_only_where_not_periodic) {
   EXPECT_EQ(destination, 4);  // -2^31 mod 3 is 1
 }
 
-TEST(Cartesian, of_no_dimensions_is_a_point) {
+TEST(Cartesian, OfNoDimensionsIsAPoint) {
   Cartesian point({}, {}, 0);
   int rank = -1;
   ASSERT_FALSE(point.rank_of(nullptr, rank));
@@ -154,7 +154,7 @@ TEST(Cartesian, of_no_dimensions_is_a_point) {
   EXPECT_TRUE(in.empty() && out.empty());
 }
 
-TEST(Graph, neighbors_keep_order_and_multiplicity) {
+TEST(Graph, NeighborsKeepOrderAndMultiplicity) {
   // The example of MPI 5.0, 8.5.5.
   Graph graph({3, 5, 6, 9}, {1, 1, 3, 0, 0, 3, 0, 2, 2});
   const std::vector<std::vector<int>> expected{{1, 1, 3}, {0, 0}, {3}, {0, 2, 2}};
@@ -166,7 +166,7 @@ TEST(Graph, neighbors_keep_order_and_multiplicity) {
   }
 }
 
-TEST(DistributedGraph, copies_keep_everything) {
+TEST(DistributedGraph, CopiesKeepEverything) {
   DistributedGraph graph({{3, 1}, {7, 8}}, {{2}, {9}}, true);
   auto copy = graph.clone();
   ASSERT_EQ(copy->kind(), Topology::Kind::distributed_graph);

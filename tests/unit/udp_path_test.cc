@@ -110,14 +110,14 @@ class UdpWorld {
   std::vector<std::unique_ptr<Rank>> ranks;
 };
 
-struct Way {
+struct LoopKind {
   const char* protocol;
   bool segmentation;
 };
-constexpr Way kWays[] = {{"modern", true}, {"modern", false}, {"paper", true}};
+constexpr LoopKind kWays[] = {{"modern", true}, {"modern", false}, {"paper", true}};
 
-TEST(UdpPath, sizes_around_every_boundary_both_ways) {
-  for (const Way& way : kWays) {
+TEST(UdpPath, SizesAroundEveryBoundaryBothWays) {
+  for (const LoopKind& way : kWays) {
     for (int64_t datagram : {1400, 61440}) {
       SCOPED_TRACE(std::string(way.protocol) + (way.segmentation ? "" : " without segmentation") + ", " +
                    std::to_string(datagram));
@@ -148,7 +148,7 @@ TEST(UdpPath, sizes_around_every_boundary_both_ways) {
 }
 
 // What goes over the wire shows nothing of the messages, and they arrive.
-TEST(UdpPath, encrypted_messages_arrive_and_do_not_show) {
+TEST(UdpPath, EncryptedMessagesArriveAndDoNotShow) {
   const std::string secret = "the spring is nearer than it looks";
   for (const char* protocol : {"modern", "paper"}) {
     for (bool encrypt : {false, true}) {
@@ -167,8 +167,8 @@ TEST(UdpPath, encrypted_messages_arrive_and_do_not_show) {
   }
 }
 
-TEST(UdpPath, random_traffic_among_four) {
-  for (const Way& way : kWays) {
+TEST(UdpPath, RandomTrafficAmongFour) {
+  for (const LoopKind& way : kWays) {
     SCOPED_TRACE(way.protocol);
     constexpr uint32_t kRanks = 4;
     UdpWorld world(kRanks, way.protocol, way.segmentation);
@@ -200,7 +200,7 @@ TEST(UdpPath, random_traffic_among_four) {
 }
 
 // Whoever can send to the socket, and has seen all that went over the wire, changes nothing.
-TEST(UdpPath, forged_and_replayed_datagrams_change_nothing) {
+TEST(UdpPath, ForgedAndReplayedDatagramsChangeNothing) {
   for (const char* protocol : {"modern", "paper"}) {
     SCOPED_TRACE(protocol);
     UdpWorld world(2, protocol);
@@ -255,7 +255,7 @@ TEST(UdpPath, forged_and_replayed_datagrams_change_nothing) {
 
 // Before a rank has introduced itself with the job's key nothing is done for it: no question to the launcher, no
 // socket.
-TEST(UdpPath, strangers_cause_no_work) {
+TEST(UdpPath, StrangersCauseNoWork) {
   UdpWorld world(3, "modern"), other(3, "modern");
   other.send(0, 1, 0, "hello");
   other.send(0, 1, 1, pattern(5000, 1));
@@ -284,7 +284,7 @@ TEST(UdpPath, strangers_cause_no_work) {
   EXPECT_EQ(world.lookups, 2);
 }
 
-TEST(UdpPath, a_wrong_key_is_none_of_ours) {
+TEST(UdpPath, AWrongKeyIsNoneOfOurs) {
   UdpWorld world(2, "modern");
   world.cards[0][20] ^= 1;  // rank 1 gets another salt of rank 0, and with it another key
   world.send(0, 1, 0, "hello");
@@ -292,7 +292,7 @@ TEST(UdpPath, a_wrong_key_is_none_of_ours) {
   EXPECT_GT(world[1].path->counters().udp_forged, 0u);
 }
 
-TEST(UdpPath, a_sleeper_is_woken) {
+TEST(UdpPath, ASleeperIsWoken) {
   for (const char* protocol : {"modern", "paper"}) {
     UdpWorld world(2, protocol);
     world.send(0, 1, 0, "hello");
@@ -315,7 +315,7 @@ TEST(UdpPath, a_sleeper_is_woken) {
   }
 }
 
-TEST(UdpPath, a_process_that_has_ended_is_reported_in_time) {
+TEST(UdpPath, AProcessThatHasEndedIsReportedInTime) {
   for (const char* protocol : {"modern", "paper"}) {
     SCOPED_TRACE(protocol);
     UdpWorld world(2, protocol);
@@ -333,7 +333,7 @@ TEST(UdpPath, a_process_that_has_ended_is_reported_in_time) {
   }
 }
 
-TEST(UdpPath, different_protocols_are_named) {
+TEST(UdpPath, DifferentProtocolsAreNamed) {
   UdpWorld modern(2, "modern"), paper(2, "paper");
   modern.cards[1] = paper.cards[1];
   modern.send(0, 1, 0, "hello");

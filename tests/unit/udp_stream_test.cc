@@ -149,7 +149,7 @@ class Conversation {
 };
 
 // What comes early is kept, however short the pieces: only what was lost is sent again.
-TEST(UdpStream, many_short_early_pieces_have_room) {
+TEST(UdpStream, ManyShortEarlyPiecesHaveRoom) {
   constexpr int kMany = 50'000;
   Conversation talk;
   talk.send("abcd", kMany);  // opens the window
@@ -171,7 +171,7 @@ TEST(UdpStream, many_short_early_pieces_have_room) {
 
 // Where most of what was sent has been lost the receiver may have no room for anything but what it waits for: that
 // comes first.
-TEST(UdpStream, a_flood_goes_on_when_the_network_is_sound_again) {
+TEST(UdpStream, AFloodGoesOnWhenTheNetworkIsSoundAgain) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(seed);
     Conversation talk(61'440);
@@ -195,7 +195,7 @@ TEST(UdpStream, a_flood_goes_on_when_the_network_is_sound_again) {
 }
 
 // What the sink sends while early pieces are being delivered says how far the sender may go: beyond all of them.
-TEST(UdpStream, an_answer_from_within_a_delivery_names_the_right_limit) {
+TEST(UdpStream, AnAnswerFromWithinADeliveryNamesTheRightLimit) {
   Conversation talk(1400, StreamSender::kFirstLimit);
   uint64_t seen = 0;
   talk.loses = [&](PeerId from, const wire::Datagram& datagram) {
@@ -222,7 +222,7 @@ TEST(UdpStream, an_answer_from_within_a_delivery_names_the_right_limit) {
 
 // In a program whose bursts have been followed by polls the first of a burst leaves at once, the others together at the
 // next poll.
-TEST(UdpStream, small_messages_of_a_burst_share_a_datagram) {
+TEST(UdpStream, SmallMessagesOfABurstShareADatagram) {
   Conversation talk;
   talk.step_ns = 10'000;
   const Counters& counters = talk.zero.counters;
@@ -253,7 +253,7 @@ TEST(UdpStream, small_messages_of_a_burst_share_a_datagram) {
 
 // A rank that sleeps lets its acknowledgement of a short message wait for a packet of its own, for half the sender's
 // timeout; that of a longer one, of which the sender's window may be full, leaves at once.
-TEST(UdpStream, a_sleeper_acknowledges_little_late_and_much_at_once) {
+TEST(UdpStream, ASleeperAcknowledgesLittleLateAndMuchAtOnce) {
   Conversation talk;
   talk.send("abcd");  // measures the round trip
   ASSERT_TRUE(talk.until([&] { return talk.arrived(); }, 1'000'000'000));
@@ -286,7 +286,7 @@ TEST(UdpStream, a_sleeper_acknowledges_little_late_and_much_at_once) {
 }
 
 // Whatever is lost meanwhile, and however long the messages and bursts are.
-TEST(UdpStream, joined_messages_arrive_in_order) {
+TEST(UdpStream, JoinedMessagesArriveInOrder) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     Conversation talk(seed % 2 != 0 ? 1400 : 61'440);
@@ -308,7 +308,7 @@ TEST(UdpStream, joined_messages_arrive_in_order) {
 
 // Two networks, of which now one is down and now the other: the first timeout (RoundTrip::kMinTimeout_ns) finds the
 // other network, however often that happens.
-TEST(UdpStream, a_network_that_goes_down_costs_one_timeout) {
+TEST(UdpStream, ANetworkThatGoesDownCostsOneTimeout) {
   Conversation talk;
   talk.zero.port.networks = 2;
   uint32_t down = 2;

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "p2p/protocol.h"
+#include "p2p/protocols/protocol.h"
 
 namespace tern::mpiexec {
 namespace {

@@ -1,5 +1,5 @@
 // What a job's ranks wait for: asked of them on request and before a timeout kills, and said by mpiexec itself when all
-// of them have waited for long. The rank's side: process/hang_watch.h, capi/questions.cc.
+// of them have waited for long. The rank's side: process/hang_monitor.h, capi/questions.cc.
 #include <fmt/format.h>
 #include <signal.h>
 

@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "base/owned_file.h"
-#include "p2p/protocol.h"
+#include "p2p/protocols/protocol.h"
 #include "page_assets.h"
 #include "page_data.h"
 #include "page_parts.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/recorder.h"
-#include "p2p/protocol.h"
+#include "p2p/protocols/protocol.h"
 
 namespace tern::mpiexec {
 namespace {

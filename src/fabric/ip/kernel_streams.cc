@@ -13,7 +13,7 @@
 
 #include "base/assert.h"
 #include "base/limits.h"
-#include "fabric/ip/interface_watch.h"
+#include "fabric/ip/interface_monitor.h"
 
 namespace tern {
 namespace {
@@ -158,9 +158,9 @@ bool KernelStreams::silence(int stream, Silence& out) {
   return true;
 }
 
-int KernelStreams::watch_interfaces() { return InterfaceWatch::open().release(); }
+int KernelStreams::watch_interfaces() { return InterfaceMonitor::open().release(); }
 
-void KernelStreams::read_interfaces(int watch, std::vector<uint32_t>& down) { InterfaceWatch::read(watch, down); }
+void KernelStreams::read_interfaces(int watch, std::vector<uint32_t>& down) { InterfaceMonitor::read(watch, down); }
 
 // --- Readiness.
 

@@ -127,9 +127,9 @@ struct Piece {
 };
 
 /// The way to a port for UD and DC requests (an "address handle"). Kept by its maker while requests name it.
-class Route {
+class AddressHandle {
  public:
-  virtual ~Route() = default;
+  virtual ~AddressHandle() = default;
 };
 
 enum class Verb : uint8_t {
@@ -158,9 +158,9 @@ struct WorkRequest {
   uint64_t compare = 0, operand = 0;  ///< atomics
   // Addressed per message:
   uint32_t remote_srq = 0;  ///< xrc: SharedReceiveQueue::number() at the peer (send, send_immediate, write_immediate)
-  const Route* route = nullptr;      ///< ud, dc
-  uint32_t remote_number = 0;        ///< ud: queue pair; dc: dc_target
-  uint64_t remote_key_of_queue = 0;  ///< ud: its Q_Key; dc: its access key
+  const AddressHandle* address_handle = nullptr;  ///< ud, dc
+  uint32_t remote_number = 0;                     ///< ud: queue pair; dc: dc_target
+  uint64_t remote_key_of_queue = 0;               ///< ud: its Q_Key; dc: its access key
 };
 
 struct ReceiveRequest {
@@ -258,7 +258,7 @@ class QueuePair {
   /// Posts work, in order, with one ring of the doorbell. How many were taken: fewer than asked when the send queue is
   /// full.
   virtual size_t post(std::span<const WorkRequest> work) = 0;
-  /// Likewise receives, on a queue pair that has no SRQ.
+  /// Posts receives, in order, on a queue pair that has no SRQ. How many were taken.
   virtual size_t post_receives(std::span<const ReceiveRequest> requests) = 0;
   /// To the error state: outstanding work comes back flushed (receives in an SRQ stay there).
   virtual void fail() = 0;
@@ -334,7 +334,7 @@ class Hca {
                                       std::unique_ptr<CompletionQueue>& result) = 0;
   virtual Error make_srq(const SharedReceiveQueueOptions& options, std::unique_ptr<SharedReceiveQueue>& result) = 0;
   virtual Error make_queue_pair(const QueuePairOptions& options, std::unique_ptr<QueuePair>& result) = 0;
-  virtual Error make_route(const PortAddress& port, std::unique_ptr<Route>& result) = 0;
+  virtual Error make_address_handle(const PortAddress& port, std::unique_ptr<AddressHandle>& result) = 0;
   virtual Error register_memory(void* address, size_t bytes, const Access& access,
                                 std::unique_ptr<MemoryRegion>& result) = 0;
 

@@ -1,7 +1,7 @@
 // Provider `ibv`: DC, the dynamically connected transport of mlx5 adapters, through their direct verbs
-// (mlx5dv_create_qp(3), mlx5dv_wr_post(3)). Each request of an initiator names its target by a route, a DCT number and
-// an access key. Not tested on an adapter: Soft-RoCE has no DC. Which attributes each state takes follows the checks of
-// the kernel's driver (drivers/infiniband/hw/mlx5/qp.c, modify_dci_qp_is_ok and mlx5_ib_modify_dct).
+// (mlx5dv_create_qp(3), mlx5dv_wr_post(3)). Each request of an initiator names its target by an address handle, a DCT
+// number and an access key. Not tested on an adapter: Soft-RoCE has no DC. Which attributes each state takes follows
+// the checks of the kernel's driver (drivers/infiniband/hw/mlx5/qp.c, modify_dci_qp_is_ok and mlx5_ib_modify_dct).
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
@@ -144,8 +144,8 @@ int IbvQueuePair::post_dc_batch(std::span<const WorkRequest> work) {
   ibv_wr_start(extended_);
   for (const WorkRequest& request : work) {
     start_request(extended_, request);
-    mlx5dv_wr_set_dc_addr(direct_, static_cast<const IbvRoute*>(request.route)->handle, request.remote_number,
-                          request.remote_key_of_queue);
+    mlx5dv_wr_set_dc_addr(direct_, static_cast<const IbvAddressHandle*>(request.address_handle)->handle,
+                          request.remote_number, request.remote_key_of_queue);
     set_data(extended_, request);
   }
   return ibv_wr_complete(extended_);

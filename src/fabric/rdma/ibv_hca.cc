@@ -193,11 +193,11 @@ Error IbvHca::make_channel(std::unique_ptr<EventChannel>& result) {
   return {};
 }
 
-Error IbvHca::make_route(const PortAddress& port, std::unique_ptr<Route>& result) {
+Error IbvHca::make_address_handle(const PortAddress& port, std::unique_ptr<AddressHandle>& result) {
   ibv_ah_attr attributes = route_to(port);
   ibv_ah* handle = verbs().create_ah(domain_, &attributes);
   if (!handle) return ibv_failure("no way to the peer's RDMA port", errno);
-  result = std::make_unique<IbvRoute>(verbs(), handle);
+  result = std::make_unique<IbvAddressHandle>(verbs(), handle);
   return {};
 }
 
@@ -216,19 +216,19 @@ Error IbvHca::register_memory(void* address, size_t bytes, const Access& access,
 
 ibv_ah_attr IbvHca::route_to(const PortAddress& peer) const {
   const IbvPortAddress to = read_address(peer);
-  ibv_ah_attr route{};
-  route.port_num = uint8_t(port_found_.port);
-  route.sl = service_level_;
-  route.dlid = lid_of(to);
+  ibv_ah_attr attributes{};
+  attributes.port_num = uint8_t(port_found_.port);
+  attributes.sl = service_level_;
+  attributes.dlid = lid_of(to);
   // On InfiniBand a global header is needed between subnets only (the first half of the address is the subnet's).
   const bool one_subnet = to.lid[0] + to.lid[1] != 0 && memcmp(to.gid, port_found_.gid.bytes, 8) == 0;
-  if (port_found_.infiniband && one_subnet) return route;
-  route.is_global = 1;
-  memcpy(route.grh.dgid.raw, to.gid, sizeof to.gid);
-  route.grh.sgid_index = uint8_t(port_found_.gid.index);
-  route.grh.hop_limit = 64;
-  route.grh.traffic_class = traffic_class_;
-  return route;
+  if (port_found_.infiniband && one_subnet) return attributes;
+  attributes.is_global = 1;
+  memcpy(attributes.grh.dgid.raw, to.gid, sizeof to.gid);
+  attributes.grh.sgid_index = uint8_t(port_found_.gid.index);
+  attributes.grh.hop_limit = 64;
+  attributes.grh.traffic_class = traffic_class_;
+  return attributes;
 }
 
 ibv_mtu IbvHca::mtu_with(const PortAddress& peer) const {

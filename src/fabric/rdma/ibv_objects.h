@@ -49,10 +49,10 @@ class IbvMemoryRegion final : public MemoryRegion {
   ibv_mr* region_;
 };
 
-class IbvRoute final : public Route {
+class IbvAddressHandle final : public AddressHandle {
  public:
-  IbvRoute(const IbvLibrary& library, ibv_ah* made) : handle(made), library_(library) {}
-  ~IbvRoute() override { library_.destroy_ah(handle); }
+  IbvAddressHandle(const IbvLibrary& library, ibv_ah* made) : handle(made), library_(library) {}
+  ~IbvAddressHandle() override { library_.destroy_ah(handle); }
   ibv_ah* const handle;
 
  private:
@@ -155,12 +155,12 @@ class IbvHca final : public Hca {
   Error make_completion_queue(const CompletionQueueOptions& options, std::unique_ptr<CompletionQueue>& result) override;
   Error make_srq(const SharedReceiveQueueOptions& options, std::unique_ptr<SharedReceiveQueue>& result) override;
   Error make_queue_pair(const QueuePairOptions& options, std::unique_ptr<QueuePair>& result) override;
-  Error make_route(const PortAddress& port, std::unique_ptr<Route>& result) override;
+  Error make_address_handle(const PortAddress& port, std::unique_ptr<AddressHandle>& result) override;
   Error register_memory(void* address, size_t bytes, const Access& access,
                         std::unique_ptr<MemoryRegion>& result) override;
   bool take_event(AsyncEvent& event) override;
 
-  /// The way to a peer's port, for queue pairs and routes.
+  /// The way to a peer's port, for queue pairs and handles.
   ibv_ah_attr route_to(const PortAddress& peer) const;
   ibv_mtu mtu_with(const PortAddress& peer) const;
   void on_queue_pair_error(uint32_t number);

@@ -71,7 +71,7 @@ ibv_send_wr translate(const WorkRequest& work, QueuePairKind kind) {
   to.send_flags = send_flags(work);
   to.imm_data = htonl(work.immediate);
   if (kind == QueuePairKind::ud) {
-    to.wr.ud.ah = static_cast<const IbvRoute*>(work.route)->handle;
+    to.wr.ud.ah = static_cast<const IbvAddressHandle*>(work.address_handle)->handle;
     to.wr.ud.remote_qpn = work.remote_number;
     to.wr.ud.remote_qkey = uint32_t(work.remote_key_of_queue);
     return to;

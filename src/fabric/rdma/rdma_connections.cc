@@ -92,7 +92,7 @@ Error RdmaConnections::connect_to_self(RdmaPeer& peer) {
   OfPeer& its = peer.connection;
   if (base_ == ChannelKind::dc) {
     its.base = dc_->target_for(peer.id);
-    if (Error error = adapter_.hca->make_route(its.base.port, its.route)) return error;
+    if (Error error = adapter_.hca->make_address_handle(its.base.port, its.address_handle)) return error;
   } else {
     if (Error error = make_pair(peer)) return error;
     its.base = its.pair->address();
@@ -126,14 +126,14 @@ void RdmaConnections::stop_greeting(RdmaPeer& peer) {
 Error RdmaConnections::prepare(RdmaPeer& peer) {
   if (adapter_.failed()) return Error(ErrorClass::other, "the adapter has failed");
   OfPeer& its = peer.connection;
-  if (!its.route) {
+  if (!its.address_handle) {
     std::string card;
     if (Error error = lookup_(peer.id, card)) return error;
     if (Error error = wire::parse_rdma_card(card, its.card)) return error;
     if (base_ == ChannelKind::ud && !its.card.datagrams)
       return Error(ErrorClass::arg, "it takes no messages by datagrams: set TERN_RDMA_CHANNELS for all ranks");
     const auto address = std::bit_cast<rdma::QueuePairAddress>(its.card.greetings);
-    if (Error error = adapter_.hca->make_route(address.port, its.route)) return error;
+    if (Error error = adapter_.hca->make_address_handle(address.port, its.address_handle)) return error;
   }
   return base_ == ChannelKind::rc ? make_pair(peer) : Error();
 }
@@ -188,7 +188,7 @@ void RdmaConnections::greet(RdmaPeer& peer, Greeting kind) {
   work.verb = rdma::Verb::send;
   work.pieces = &piece;
   work.piece_count = 1;
-  work.route = peer.connection.route.get();
+  work.address_handle = peer.connection.address_handle.get();
   const auto to = std::bit_cast<rdma::QueuePairAddress>(peer.connection.card.greetings);
   work.remote_number = to.number;
   work.remote_key_of_queue = to.key;
@@ -322,7 +322,7 @@ void RdmaConnections::close(RdmaPeer& peer) {
     --pairs_;
   }
   its.pair.reset();
-  its.route.reset();
+  its.address_handle.reset();
   if (its.connected) std::erase(connected_, &peer);
   its.connected = false;
 }

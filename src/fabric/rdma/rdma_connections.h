@@ -49,8 +49,8 @@ class RdmaConnections {
     std::unique_ptr<rdma::QueuePair> pair;  ///< null: none is needed
     rdma::QueuePairAddress remote;          ///< of its queue pair; when that is connected
     rdma::QueuePairAddress base;            ///< of its base channel
-    wire::RdmaCard card;                    ///< what it has published, when `route` is there
-    std::unique_ptr<rdma::Route> route;
+    wire::RdmaCard card;                    ///< what it has published, when `address_handle` is there
+    std::unique_ptr<rdma::AddressHandle> address_handle;
     uint32_t frame_bytes = 0;  ///< longest frame that both sides have slots for; when connected
     uint32_t call = 0;         ///< the peer's number for this rank
     bool greeted = false;      ///< hellos are repeated

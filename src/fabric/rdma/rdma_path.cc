@@ -366,7 +366,7 @@ void RdmaPath::on_connected(RdmaPeer& peer, uint32_t window) {
   RdmaConnections::OfPeer& its = peer.connection;
   std::unique_ptr<Channel> base;
   if (dc_) {
-    base = std::make_unique<DcChannel>(*dc_, peer.id, false, *its.route, its.base, its.frame_bytes);
+    base = std::make_unique<DcChannel>(*dc_, peer.id, false, *its.address_handle, its.base, its.frame_bytes);
   } else if (its.pair) {
     base = std::make_unique<ConnectedChannel>(adapter_, *its.pair, its.frame_bytes);
   } else if (xrc_) {

@@ -10,7 +10,7 @@
 
 namespace tern::rdma {
 
-inline constexpr size_t kTicketUnit_bytes = 64;  ///< in which a ticket states the longest message
+inline constexpr size_t kTicketUnitBytes = 64;  ///< in which a ticket states the longest message
 
 /// Of ask and answer. A repair's question is one, too: the address is that of the initiator that was reset.
 struct TicketBody {

@@ -9,12 +9,12 @@
 namespace tern::rdma {
 namespace {
 
-constexpr uint32_t kDepth = 128;          // receives in a queue; sends on a way: as cells of shared memory (segment.h)
-constexpr uint32_t kMaxSends = 4096;      // of a rank: 32 full ways; sizes the completion queue
-constexpr uint32_t kMaxReceives = 16384;  // of a rank: 128 full queues; sizes the completion queue
+constexpr uint32_t kDepth = 128;  // receives in a queue; sends of an initiator: as cells of shared memory (segment.h)
+constexpr uint32_t kMaxSends = 4096;               // of a rank: 32 full initiators; sizes the completion queue
+constexpr uint32_t kMaxReceives = 16384;           // of a rank: 128 full queues; sizes the completion queue
 constexpr size_t kScratchBytes = size_t{1} << 20;  // for the part of a message beyond its receive, shared by all
 constexpr uint32_t kMaxScratchPieces = 8;          // of one receive: covers the longest TERN_TUPLE_BYTES, 8 MiB
-constexpr size_t kUnit = kTicketUnit_bytes;
+constexpr size_t kUnit = kTicketUnitBytes;
 
 }  // namespace
 
@@ -97,8 +97,8 @@ Error RdmaTuples::make_pair(QueuePairKind kind, std::unique_ptr<QueuePair>& resu
 
 // --- The sender
 
-// A way for the peer to connect to: one that it has refused before, or a new one while there are more queues than
-// ways.
+// An initiator for the peer to connect to: one that it has refused before, or a new one while there are more queues
+// than initiators.
 RdmaTuples::Initiator* RdmaTuples::offer(SendQueue& queue) {
   Peer& peer = *queue.peer;
   for (auto& initiator : peer.initiators) {
@@ -145,7 +145,7 @@ Error RdmaTuples::join(TupleSendQueue& asked, const TupleTicket& answer) {
   return {};
 }
 
-// A way for this queue: the one it has, or an unused one.
+// An initiator for this queue: the one it has, or an unused one.
 bool RdmaTuples::occupy(SendQueue& queue) {
   if (queue.on) return true;
   for (auto& initiator : queue.peer->initiators) {
@@ -157,7 +157,7 @@ bool RdmaTuples::occupy(SendQueue& queue) {
   return false;
 }
 
-void RdmaTuples::free_way(SendQueue& queue) {
+void RdmaTuples::free_initiator(SendQueue& queue) {
   queue.on->user = nullptr;
   queue.on = nullptr;
 }
@@ -175,7 +175,7 @@ bool RdmaTuples::send(TupleSend& message) {
   }
   if (!ready || !hand_over(queue, *sending)) {
     end(*sending);
-    if (queue.out == 0) free_way(queue);
+    if (queue.out == 0) free_initiator(queue);
     return false;
   }
   queue.peer->out.push_back(sending);
@@ -365,7 +365,7 @@ void RdmaTuples::sent(Sending& sending, const Completion& completion) {
   --outstanding_;
   ++queue.arrived;
   queue.on->failures = 0;
-  if (--queue.out == 0) free_way(queue);
+  if (--queue.out == 0) free_initiator(queue);
   message.done(message, Error());
 }
 

@@ -41,7 +41,7 @@ namespace tern::rdma {
 
 class RdmaTuples final : public TupleQueues {
  public:
-  /// A request on the way to that peer has failed.
+  /// A request to that peer has failed.
   using Broken = std::function<void(PeerId peer, const char* trouble)>;
 
   /// Null exactly when `error` is set. Adapter and cache outlive it.
@@ -75,7 +75,7 @@ class RdmaTuples final : public TupleQueues {
  private:
   struct SendQueue;
   struct ReceiveQueue;
-  /// A way to a peer. Belongs to one queue while messages are out.
+  /// A queue pair to a peer. Belongs to one queue while messages are out.
   struct Initiator {
     std::unique_ptr<QueuePair> pair;
     SendQueue* user = nullptr;   ///< the queue that has messages in flight on it
@@ -112,7 +112,7 @@ class RdmaTuples final : public TupleQueues {
     enum class State : uint8_t {
       sound,      ///< only now are messages handed to the adapter
       returning,  ///< one has come back without having arrived; all that are out will
-      repairing,  ///< all have, the way is reset, and the receiver is asked
+      repairing,  ///< all have, the initiator is reset, and the receiver is asked
       given_up,   ///< its peer will be lost; whatever comes from adapter or receiver changes nothing
     };
     State state = State::sound;
@@ -139,7 +139,7 @@ class RdmaTuples final : public TupleQueues {
   Error make_pair(QueuePairKind kind, std::unique_ptr<QueuePair>& result);
   Initiator* offer(SendQueue& queue);
   bool occupy(SendQueue& queue);
-  static void free_way(SendQueue& queue);
+  static void free_initiator(SendQueue& queue);
   bool hand_over(SendQueue& queue, Sending& sending);
   bool hand_over(ReceiveQueue& queue, Posting& posting);
   Error make_receive_queue(std::unique_ptr<SharedReceiveQueue>& result);

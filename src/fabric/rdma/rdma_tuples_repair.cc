@@ -10,8 +10,9 @@
 namespace tern::rdma {
 namespace {
 
-// Repairs of a way in succession after which no message arrives though its receive is posted. Each takes as long as the
-// adapter tries (TERN_RDMA_TIMEOUT_MS, 8 times), so a peer that lives but cannot be reached so is given up in seconds.
+// Repairs of an initiator in succession after which no message arrives though its receive is posted. Each takes as long
+// as the adapter tries (TERN_RDMA_TIMEOUT_MS, 8 times), so a peer that lives but cannot be reached so is given up in
+// seconds.
 constexpr uint32_t kMaxFailures = 16;
 constexpr char kNoRepair[] = "the connection of a tuple queue cannot be repaired";
 
@@ -25,24 +26,24 @@ void RdmaTuples::returned(SendQueue& queue, Status status) {
     queue.returned = 0;
     queue.on->trouble = status_name(status);  // those behind it are only flushed
   }
-  TERN_ASSERT(queue.state == SendQueue::State::returning);  // a way that was reset returns nothing
+  TERN_ASSERT(queue.state == SendQueue::State::returning);  // an initiator that was reset returns nothing
   if (++queue.returned < queue.out) return;
   if (queue.on->failures > kMaxFailures) give_up(queue, queue.on->trouble);
   else ask_for_repair(queue);
 }
 
 void RdmaTuples::ask_for_repair(SendQueue& queue) {
-  Initiator& way = *queue.on;
+  Initiator& initiator = *queue.on;
   queue.state = SendQueue::State::repairing;
-  way.connected = false;
-  way.asker = &queue;
-  if (way.pair->reset()) {
+  initiator.connected = false;
+  initiator.asker = &queue;
+  if (initiator.pair->reset()) {
     give_up(queue, "a queue pair cannot be reset after an error");
     return;
   }
   TicketBody body;
   body.has_address = 1;
-  body.address = way.pair->address();
+  body.address = initiator.pair->address();
   queue.broken(queue, std::bit_cast<TupleTicket>(body));
 }
 
@@ -61,24 +62,24 @@ void RdmaTuples::abandon(TupleSendQueue& abandoned) {
 void RdmaTuples::resume(TupleSendQueue& repaired, const TupleTicket* answer) {
   auto& queue = static_cast<SendQueue&>(repaired);
   if (queue.state != SendQueue::State::repairing || queue.peer->lost) return;
-  Initiator& way = *queue.on;
+  Initiator& initiator = *queue.on;
   uint32_t landed = queue.out;  // of those that are out
   if (answer) {
     const auto body = std::bit_cast<RepairedBody>(*answer);
     landed = (body.landed - queue.arrived) & RepairedBody::kLandedMask;
-    way.failures += landed == 0 && body.posted;
-    if (landed > queue.out || way.pair->connect(body.address)) {
+    initiator.failures += landed == 0 && body.posted;
+    if (landed > queue.out || initiator.pair->connect(body.address)) {
       give_up(queue, kNoRepair);
       return;
     }
     queue.srq = body.number;
-    way.connected = true;
+    initiator.connected = true;
   }
   queue.state = SendQueue::State::sound;
-  way.asker = nullptr;
+  initiator.asker = nullptr;
   IntrusiveList<Sending> over;
   take_landed(queue, landed, over);
-  if (queue.out == 0) free_way(queue);
+  if (queue.out == 0) free_initiator(queue);
   else send_again(queue);
   // Last: the queue's user may leave it.
   while (Sending* sending = over.pop_front()) {

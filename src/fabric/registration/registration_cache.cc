@@ -7,7 +7,7 @@
 
 namespace tern {
 
-RegistrationCache::RegistrationCache(MemoryRegistrar& adapter, Keep keep, MemoryWatch* watch, uint64_t kept_bytes)
+RegistrationCache::RegistrationCache(MemoryRegistrar& adapter, Keep keep, MappingMonitor* watch, uint64_t kept_bytes)
     : adapter_(adapter), keep_(keep), watch_(watch), kept_limit_(keep == Keep::nothing ? 0 : kept_bytes) {
   TERN_ASSERT((keep == Keep::watched) == (watch != nullptr));
 }
@@ -15,8 +15,8 @@ RegistrationCache::RegistrationCache(MemoryRegistrar& adapter, Keep keep, Memory
 std::unique_ptr<RegistrationCache> RegistrationCache::create(MemoryRegistrar& adapter, Keep wanted,
                                                              uint64_t kept_bytes) {
   if (kept_bytes == 0) wanted = Keep::nothing;
-  std::unique_ptr<MemoryWatch> watch;
-  if (wanted == Keep::watched && !(watch = MemoryWatch::create())) wanted = Keep::nothing;
+  std::unique_ptr<MappingMonitor> watch;
+  if (wanted == Keep::watched && !(watch = MappingMonitor::create())) wanted = Keep::nothing;
   auto cache = std::make_unique<RegistrationCache>(adapter, wanted, watch.get(), kept_bytes);
   cache->own_watch_ = std::move(watch);
   return cache;
@@ -73,7 +73,7 @@ Registration* RegistrationCache::acquire(const void* address, size_t bytes, cons
     // Whole pages are pinned in any case, but peers get access to no more than they need. Overlapping ones are joined,
     // so that the table has no overlaps.
     const uint64_t page =
-        keep_ == Keep::trusted ? 1 : MemoryWatch::page_bytes();  // where memory lies is no part of a simulated run
+        keep_ == Keep::trusted ? 1 : MappingMonitor::page_bytes();  // where memory lies is no part of a simulated run
     const auto down = [page](uint64_t at) { return at / page * page; };
     const auto up = [page](uint64_t at) { return (at + page - 1) / page * page; };
     if (!rights.remote()) {
@@ -132,7 +132,7 @@ void RegistrationCache::drop_changed() {
   changes_.clear();
   bool all = !watch_->take_changes(changes_);
   if (all) drop_overlapping(0, ~uint64_t{0});
-  for (const MemoryWatch::Range& range : changes_) drop_overlapping(range.begin, range.end);
+  for (const MappingMonitor::Range& range : changes_) drop_overlapping(range.begin, range.end);
 }
 
 void RegistrationCache::drop_overlapping(uint64_t begin, uint64_t end) {

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "base/intrusive_list.h"
-#include "fabric/registration/memory_watch.h"
+#include "fabric/registration/mapping_monitor.h"
 #include "fabric/registration/registered_memory.h"
 
 namespace tern {
@@ -46,7 +46,7 @@ class RegistrationCache {
  public:
   /// Keeps at most `kept_bytes` of unused registrations. `watch`: for Keep::watched. `adapter` and `watch` outlive
   /// the cache.
-  RegistrationCache(MemoryRegistrar& adapter, Keep keep, MemoryWatch* watch, uint64_t kept_bytes);
+  RegistrationCache(MemoryRegistrar& adapter, Keep keep, MappingMonitor* watch, uint64_t kept_bytes);
   /// With a watch of its own where `wanted` needs one, else (or with no bytes to keep) without kept registrations.
   static std::unique_ptr<RegistrationCache> create(MemoryRegistrar& adapter, Keep wanted, uint64_t kept_bytes);
   /// Destroys also what is still in use (the library's own buffers are, to the end).
@@ -75,15 +75,15 @@ class RegistrationCache {
   void shrink(uint64_t limit);
   void destroy(Registration& registration);
 
-  std::unique_ptr<MemoryWatch> own_watch_;  ///< of `create`
+  std::unique_ptr<MappingMonitor> own_watch_;  ///< of `create`
   MemoryRegistrar& adapter_;
   const Keep keep_;
-  MemoryWatch* const watch_;
+  MappingMonitor* const watch_;
   const uint64_t kept_limit_;
   uint64_t idle_bytes_ = 0;
   std::array<Table, 16> tables_;             ///< by rights
   IntrusiveList<Registration> used_, idle_;  ///< idle: the longest idle first
-  std::vector<MemoryWatch::Range> changes_;
+  std::vector<MappingMonitor::Range> changes_;
   uint64_t hits_ = 0, misses_ = 0;
   size_t live_ = 0;
 };

@@ -4,20 +4,20 @@
 
 namespace tern {
 
-PathScheduler::Way& PathScheduler::way_of(Lane& lane) {
+PathScheduler::Route& PathScheduler::route_of(Lane& lane) {
   if (!lane.owner) [[unlikely]]
     pair_at(lane.id);  // makes the owners of its lanes
-  Way& way = *static_cast<Way*>(lane.owner);
-  used_ |= way.path_bit;
-  return way;
+  Route& route = *static_cast<Route*>(lane.owner);
+  used_ |= route.path_bit;
+  return route;
 }
 
 // Whether an arrival on this lane is the peer's next message. If not, the peer has left the lane, and the message comes
 // again over another one.
-bool PathScheduler::takes(const Way& way) const {
-  const Pair& pair = *way.pair;
+bool PathScheduler::takes(const Route& route) const {
+  const Pair& pair = *route.pair;
   if (pair.phase == Phase::lost || (pair.phase == Phase::resuming && !pair.peer_resumed)) return false;
-  return way.index == pair.in;
+  return route.index == pair.in;
 }
 
 // Removes the scheduler's part from a header.
@@ -29,13 +29,13 @@ wire::Header PathScheduler::accept(Pair& pair, const wire::Header& header) {
 }
 
 void PathScheduler::on_message(Lane& from, const wire::Header& header, const std::byte* payload, size_t bytes) {
-  Way& way = way_of(from);
-  Pair& pair = *way.pair;
+  Route& route = route_of(from);
+  Pair& pair = *route.pair;
   if (wire::is_lane_kind(header.kind)) [[unlikely]] {
-    on_control(way, header);
+    on_control(route, header);
     return;
   }
-  if (!takes(way)) return;
+  if (!takes(route)) return;
   const wire::Header own = accept(pair, header);
   count_arrival(pair, bytes);
   if (pair.interrupted) [[unlikely]] {
@@ -49,9 +49,9 @@ void PathScheduler::on_message(Lane& from, const wire::Header& header, const std
 }
 
 Landing PathScheduler::on_header(Lane& from, const wire::Header& header, size_t bytes) {
-  Way& way = way_of(from);
-  Pair& pair = *way.pair;
-  if (!takes(way)) return {};
+  Route& route = route_of(from);
+  Pair& pair = *route.pair;
+  if (!takes(route)) return {};
   const wire::Header own = accept(pair, header);
   pair.landing_open = true;
   if (pair.interrupted) {
@@ -65,9 +65,9 @@ Landing PathScheduler::on_header(Lane& from, const wire::Header& header, size_t 
 }
 
 void PathScheduler::on_landed(Lane& from, const wire::Header&, Landing&, size_t bytes, Error error) {
-  Way& way = way_of(from);
-  Pair& pair = *way.pair;
-  if (way.index != pair.in || !pair.landing_open) return;  // discarded, or it comes again
+  Route& route = route_of(from);
+  Pair& pair = *route.pair;
+  if (route.index != pair.in || !pair.landing_open) return;  // discarded, or it comes again
   pair.landing_open = false;
   if (error) {  // on_peer_lost follows
     pair.interrupted = true;
@@ -78,26 +78,26 @@ void PathScheduler::on_landed(Lane& from, const wire::Header&, Landing&, size_t 
   sink_.on_landed(pair, pair.landing_header, landing, bytes, Error());
 }
 
-void PathScheduler::on_control(Way& way, const wire::Header& header) {
-  Pair& pair = *way.pair;
+void PathScheduler::on_control(Route& route, const wire::Header& header) {
+  Pair& pair = *route.pair;
   if (pair.phase == Phase::lost) return;
   switch (wire::LaneKind(header.kind)) {
-    case wire::LaneKind::resume: on_resume(way, header); return;
+    case wire::LaneKind::resume: on_resume(route, header); return;
     case wire::LaneKind::confirm:
-      if (takes(way)) confirm_up_to(pair, header.context);
+      if (takes(route)) confirm_up_to(pair, header.context);
       return;
-    case wire::LaneKind::probe: on_probe(way, header); return;
-    case wire::LaneKind::probed: on_probed(way, header); return;
+    case wire::LaneKind::probe: on_probe(route, header); return;
+    case wire::LaneKind::probed: on_probed(route, header); return;
     case wire::LaneKind::hello:
-      if (way.state != WayState::probing || uint32_t(header.tag) != way.incarnation) return;
-      post(way, wire::LaneKind::welcome, way.index, way.incarnation);
-      way_works(way);
+      if (route.state != RouteState::probing || uint32_t(header.tag) != route.incarnation) return;
+      post(route, wire::LaneKind::welcome, route.index, route.incarnation);
+      route_works(route);
       return;
     case wire::LaneKind::welcome:
-      if (way.state == WayState::probing && uint32_t(header.tag) == way.incarnation) way_works(way);
+      if (route.state == RouteState::probing && uint32_t(header.tag) == route.incarnation) route_works(route);
       return;
-    case wire::LaneKind::leave: on_leave(way, header); return;
-    case wire::LaneKind::left: on_left(way, header); return;
+    case wire::LaneKind::leave: on_leave(route, header); return;
+    case wire::LaneKind::left: on_left(route, header); return;
   }
 }
 

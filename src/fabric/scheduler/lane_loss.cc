@@ -21,65 +21,66 @@ void PathScheduler::tell(Event event, const Pair& pair) const {
   if (counters().watched != 0) counters().tell(event, {int32_t(pair.id), 0, pair.incident, 0});
 }
 
-// A lane's path reports the lane as lost, after close_lane or by itself.
+// A lane's path reports the lane as lost, after Path::give_up or by itself.
 void PathScheduler::on_peer_lost(Lane& from, Error error) {
-  Way& way = way_of(from);
-  Pair& pair = *way.pair;
-  const bool wanted = way.state == WayState::closing;
-  way.state = WayState::down;
+  Route& route = route_of(from);
+  Pair& pair = *route.pair;
+  const bool wanted = route.state == RouteState::closing;
+  route.state = RouteState::down;
   if (pair.phase == Phase::lost) return;
   if (!wanted || pair.trouble.empty()) pair.trouble = std::string(error.text());
-  if (pair.phase == Phase::resuming && !(pair.resume_sent && way.index == pair.out)) {
+  if (pair.phase == Phase::resuming && !(pair.resume_sent && route.index == pair.out)) {
     if (!pair.resume_sent) send_resume(pair);
     return;
   }
-  const bool used =
-      way.index == pair.out || way.index == pair.in || (pair.phase == Phase::leaving && way.index == pair.next_out);
+  const bool used = route.index == pair.out || route.index == pair.in ||
+                    (pair.phase == Phase::leaving && route.index == pair.next_out);
   if (!used) {
     plan_probe(pair);
     return;
   }
-  say(pair, std::string(way.path->properties().name) + " is lost (" + pair.trouble + ")");
+  say(pair, std::string(route.path->properties().name) + " is lost (" + pair.trouble + ")");
   tell(Event::path_lost, pair);
-  begin_resume(pair, way.index, pair.incident + 1);
+  begin_resume(pair, route.index, pair.incident + 1);
   send_resume(pair);
 }
 
 // Both sides call this once for each incident, because of the loss itself or of the other side's resume.
-void PathScheduler::begin_resume(Pair& pair, uint8_t lost_way, uint32_t incident) {
+void PathScheduler::begin_resume(Pair& pair, uint8_t lost_route, uint32_t incident) {
   if (pair.phase == Phase::steady) ++unsettled_;
   pair.phase = Phase::resuming;
   pair.incident = incident;
-  pair.lost_way = lost_way;
+  pair.lost_route = lost_route;
   pair.resume_sent = pair.peer_resumed = false;
   if (pair.landing_open) {  // the rest of it is discarded: the message comes again
     pair.landing_open = false;
     pair.interrupted = true;
   }
-  Way& lost = pair.ways[lost_way];
-  if (lost.state == WayState::up || lost.state == WayState::probing) {
-    lost.state = WayState::closing;
+  Route& lost = pair.routes[lost_route];
+  if (lost.state == RouteState::up || lost.state == RouteState::probing) {
+    lost.state = RouteState::closing;
     lost.path->give_up(*lost.lane);
   }
 }
 
 // The lane that everything takes from now on; -1: none is left. Prefers a lane that is in use, so that what was sent on
 // it is not abandoned.
-int PathScheduler::choose_way(const Pair& pair) const {
+int PathScheduler::choose_route(const Pair& pair) const {
   for (uint8_t used : {pair.out, pair.in}) {
-    if (pair.ways[used].state == WayState::up) return used;
+    if (pair.routes[used].state == RouteState::up) return used;
   }
-  for (const Way& way : pair.ways) {
-    if (way.state == WayState::up) return way.index;
+  for (const Route& route : pair.routes) {
+    if (route.state == RouteState::up) return route.index;
   }
   return -1;
 }
 
 // Called when nothing more comes from the lost lane: the number of arrived messages is final.
 void PathScheduler::send_resume(Pair& pair) {
-  if (std::any_of(pair.ways.begin(), pair.ways.end(), [](const Way& way) { return way.state == WayState::closing; }))
+  if (std::any_of(pair.routes.begin(), pair.routes.end(),
+                  [](const Route& route) { return route.state == RouteState::closing; }))
     return;
-  const int chosen = choose_way(pair);
+  const int chosen = choose_route(pair);
   if (chosen < 0) {
     lose(pair, Error(ErrorClass::proc_aborted, pair.trouble));
     return;
@@ -88,16 +89,16 @@ void PathScheduler::send_resume(Pair& pair) {
   pair.resume_sent = true;
   pair.told = pair.arrived;
   pair.untold_bytes = 0;
-  say(pair, std::string("going on over ") + pair.ways[pair.out].path->properties().name);
-  post(pair.ways[pair.out], wire::LaneKind::resume, pair.lost_way, 0, pair.arrived);
+  say(pair, std::string("going on over ") + pair.routes[pair.out].path->properties().name);
+  post(pair.routes[pair.out], wire::LaneKind::resume, pair.lost_route, 0, pair.arrived);
   try_finish_resume(pair);
 }
 
-void PathScheduler::on_resume(Way& way, const wire::Header& header) {
-  Pair& pair = *way.pair;
+void PathScheduler::on_resume(Route& route, const wire::Header& header) {
+  Pair& pair = *route.pair;
   const uint32_t incident = header.token;
   const auto lost = uint8_t(header.flags & wire::kKindFlags);
-  if (int32_t(incident - pair.incident) < 0 || lost >= pair.ways.size()) return;
+  if (int32_t(incident - pair.incident) < 0 || lost >= pair.routes.size()) return;
   if (incident != pair.incident) {
     begin_resume(pair, lost, incident);
   } else if (pair.phase != Phase::resuming || pair.peer_resumed) {
@@ -105,7 +106,7 @@ void PathScheduler::on_resume(Way& way, const wire::Header& header) {
   }
   pair.peer_resumed = true;
   pair.peer_has = header.context;
-  pair.in = way.index;
+  pair.in = route.index;
   if (pair.resume_sent) {
     try_finish_resume(pair);
   } else {
@@ -168,8 +169,8 @@ void PathScheduler::lose(Pair& pair, const Error& error) {
 // The lower rank of a pair probes, so that two probes do not cross.
 void PathScheduler::plan_probe(Pair& pair) {
   if (!table_.comes_before(pair.id) || pair.phase == Phase::lost || pair.probe_ns != ~uint64_t{0}) return;
-  const bool better = std::any_of(pair.ways.begin(), pair.ways.begin() + pair.out,
-                                  [](const Way& way) { return way.state == WayState::down; });
+  const bool better = std::any_of(pair.routes.begin(), pair.routes.begin() + pair.out,
+                                  [](const Route& route) { return route.state == RouteState::down; });
   if (!better) return;
   pair.probe_pause_ns = std::clamp(2 * pair.probe_pause_ns, first_probe_ns_, kLongestPause * first_probe_ns_);
   pair.probe_ns = clock_.now_ns() + pair.probe_pause_ns;
@@ -191,73 +192,73 @@ void PathScheduler::run_probes(uint64_t now_ns) {
       plan_probe(*pair);
       continue;
     }
-    for (Way& way : pair->ways) {
-      if (way.index >= pair->out || way.state != WayState::down) continue;
-      ++way.incarnation;
-      post(pair->ways[pair->out], wire::LaneKind::probe, way.index, way.incarnation);
+    for (Route& route : pair->routes) {
+      if (route.index >= pair->out || route.state != RouteState::down) continue;
+      ++route.incarnation;
+      post(pair->routes[pair->out], wire::LaneKind::probe, route.index, route.incarnation);
       break;
     }
     plan_probe(*pair);  // in case this one fails
   }
 }
 
-void PathScheduler::on_probe(Way& way, const wire::Header& header) {
-  Pair& pair = *way.pair;
+void PathScheduler::on_probe(Route& route, const wire::Header& header) {
+  Pair& pair = *route.pair;
   const size_t index = header.flags & wire::kKindFlags;
-  if (index >= pair.ways.size()) return;
-  Way& probed = pair.ways[index];
+  if (index >= pair.routes.size()) return;
+  Route& probed = pair.routes[index];
   const auto incarnation = uint32_t(header.tag);
   if (int32_t(incarnation - probed.incarnation) <= 0) return;
-  if (probed.state == WayState::probing) {
+  if (probed.state == RouteState::probing) {
     // The last probe failed at the peer, and only this side has opened its lane. The next probe finds it
     // closed.
-    probed.state = WayState::closing;
+    probed.state = RouteState::closing;
     probed.path->give_up(*probed.lane);
     return;
   }
-  if (probed.state != WayState::down) return;
+  if (probed.state != RouteState::down) return;
   probed.incarnation = incarnation;
   if (!probed.path->reopen(*probed.lane, incarnation)) return;
-  probed.state = WayState::probing;
-  post(pair.ways[pair.out], wire::LaneKind::probed, probed.index, incarnation);
+  probed.state = RouteState::probing;
+  post(pair.routes[pair.out], wire::LaneKind::probed, probed.index, incarnation);
 }
 
-void PathScheduler::on_probed(Way& way, const wire::Header& header) {
-  Pair& pair = *way.pair;
+void PathScheduler::on_probed(Route& route, const wire::Header& header) {
+  Pair& pair = *route.pair;
   const size_t index = header.flags & wire::kKindFlags;
-  if (index >= pair.ways.size()) return;
-  Way& probed = pair.ways[index];
-  if (probed.state != WayState::down || uint32_t(header.tag) != probed.incarnation) return;
+  if (index >= pair.routes.size()) return;
+  Route& probed = pair.routes[index];
+  if (probed.state != RouteState::down || uint32_t(header.tag) != probed.incarnation) return;
   if (!probed.path->reopen(*probed.lane, probed.incarnation)) return;
-  probed.state = WayState::probing;
+  probed.state = RouteState::probing;
   post(probed, wire::LaneKind::hello, probed.index, probed.incarnation);
 }
 
 // The lane carries messages both ways, or at least to this rank; this rank sends on it if it is better.
-void PathScheduler::way_works(Way& way) {
-  Pair& pair = *way.pair;
-  way.state = WayState::up;
+void PathScheduler::route_works(Route& route) {
+  Pair& pair = *route.pair;
+  route.state = RouteState::up;
   pair.probe_pause_ns = 0;
-  if (pair.phase != Phase::steady || way.index >= pair.out) return;
+  if (pair.phase != Phase::steady || route.index >= pair.out) return;
   pair.phase = Phase::leaving;
   ++unsettled_;
-  pair.next_out = way.index;
-  post(pair.ways[pair.out], wire::LaneKind::leave, way.index);
+  pair.next_out = route.index;
+  post(pair.routes[pair.out], wire::LaneKind::leave, route.index);
 }
 
 // Called in the order of the peer's messages: all earlier ones have arrived.
-void PathScheduler::on_leave(Way& way, const wire::Header& header) {
-  Pair& pair = *way.pair;
+void PathScheduler::on_leave(Route& route, const wire::Header& header) {
+  Pair& pair = *route.pair;
   const auto index = uint8_t(header.flags & wire::kKindFlags);
-  if (!takes(way) || header.token != pair.incident || index >= pair.ways.size()) return;
+  if (!takes(route) || header.token != pair.incident || index >= pair.routes.size()) return;
   pair.in = index;
-  post(pair.ways[pair.out], wire::LaneKind::left, index);
+  post(pair.routes[pair.out], wire::LaneKind::left, index);
 }
 
-void PathScheduler::on_left(Way& way, const wire::Header& header) {
-  Pair& pair = *way.pair;
+void PathScheduler::on_left(Route& route, const wire::Header& header) {
+  Pair& pair = *route.pair;
   if (pair.phase != Phase::leaving || header.token != pair.incident) return;
-  say(pair, std::string("back on ") + pair.ways[pair.next_out].path->properties().name);
+  say(pair, std::string("back on ") + pair.routes[pair.next_out].path->properties().name);
   pair.phase = Phase::steady;
   --unsettled_;
   pair.out = pair.next_out;

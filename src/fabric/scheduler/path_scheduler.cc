@@ -69,16 +69,16 @@ PathScheduler::Pair& PathScheduler::pair_at(PeerId peer) {
   if (!pairs_[peer]) {
     pairs_[peer] = std::make_unique<Pair>(peer, *this);
     Pair& pair = *pairs_[peer];
-    pair.ways.reserve(paths_.size());
+    pair.routes.reserve(paths_.size());
     for (size_t i = 0; i < paths_.size(); ++i) {
       if (!paths_[i]->reaches(peer)) continue;
-      pair.ways.push_back({.pair = &pair,
-                           .path = paths_[i],
-                           .lane = &paths_[i]->lane(peer),
-                           .index = uint8_t(pair.ways.size()),
-                           .path_bit = uint8_t(1u << i)});
+      pair.routes.push_back({.pair = &pair,
+                             .path = paths_[i],
+                             .lane = &paths_[i]->lane(peer),
+                             .index = uint8_t(pair.routes.size()),
+                             .path_bit = uint8_t(1u << i)});
     }
-    for (Way& way : pair.ways) way.lane->owner = &way;
+    for (Route& route : pair.routes) route.lane->owner = &route;
   }
   return *pairs_[peer];
 }
@@ -135,13 +135,13 @@ std::byte* PathScheduler::memory_for_copy(Kept& kept) {
 bool PathScheduler::try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) {
   auto& pair = static_cast<Pair&>(lane);
   if (!ready(pair) || pair.copied_bytes + bytes > kMaxCopiedBytes) return false;
-  Way& way = pair.ways[pair.out];
-  if (bytes > std::max(way.path->properties().eager_bytes, kAlwaysWholeBytes)) return false;
-  used_ |= way.path_bit;
+  Route& route = pair.routes[pair.out];
+  if (bytes > std::max(route.path->properties().eager_bytes, kAlwaysWholeBytes)) return false;
+  used_ |= route.path_bit;
   const uint8_t confirmation = take_confirmation(pair);
   wire::Header told = wire::make_header(header.kind, header.source, header.context, header.tag, header.token,
                                         uint8_t(header.flags | confirmation), header.carried);
-  if (!way.path->try_send(*way.lane, told, payload, bytes)) {
+  if (!route.path->try_send(*route.lane, told, payload, bytes)) {
     pair.told -= confirmation >> wire::kConfirmShift;
     return false;
   }
@@ -179,16 +179,16 @@ void PathScheduler::forward(Pair& pair, SendOperation& operation) {
 // Hands a message to the lane in use, the first time or again.
 void PathScheduler::hand_over(Kept& kept) {
   Pair& pair = *kept.pair;
-  Way& way = pair.ways[pair.out];
-  kept.inner.lane = way.lane;
+  Route& route = pair.routes[pair.out];
+  kept.inner.lane = route.lane;
   kept.inner.header = kept.header;
   kept.inner.header.flags |= take_confirmation(pair);
   kept.inner.header_sent = false;
   kept.inner.payload = kept.copied ? Cursor::bytes(kept.data(), kept.bytes) : kept.original;
   kept.in_path = true;
   ++pair.in_path;
-  used_ |= way.path_bit;
-  way.path->enqueue(kept.inner);
+  used_ |= route.path_bit;
+  route.path->enqueue(kept.inner);
 }
 
 // A path has finished with a message: it has taken all of it, or its lane is lost.
@@ -238,7 +238,7 @@ bool PathScheduler::withdraw(SendOperation& operation) {
     // Forwarded operations are in no list of the scheduler: search for the one that carries it.
     for (Kept* kept = pair.kept.back(); pair.phase != Phase::lost && kept; kept = pair.kept.previous(kept)) {
       if (kept->user != &operation) continue;
-      if (!kept->in_path || !pair.ways[pair.out].path->withdraw(kept->inner)) return false;
+      if (!kept->in_path || !pair.routes[pair.out].path->withdraw(kept->inner)) return false;
       IntrusiveList<Kept>::remove(kept);
       --pair.in_path;
       --held_;
@@ -289,19 +289,19 @@ int PathScheduler::poll() {
 }
 
 // Sends a message of the scheduler's own, behind everything sent on that lane.
-void PathScheduler::post(Way& way, wire::LaneKind kind, uint8_t path, uint32_t incarnation, uint64_t count) {
-  used_ |= way.path_bit;
-  const wire::Header header = wire::make_lane_header(kind, path, way.pair->incident, incarnation, count);
-  if (way.path->try_send(*way.lane, header, nullptr, 0)) return;
+void PathScheduler::post(Route& route, wire::LaneKind kind, uint8_t path, uint32_t incarnation, uint64_t count) {
+  used_ |= route.path_bit;
+  const wire::Header header = wire::make_lane_header(kind, path, route.pair->incident, incarnation, count);
+  if (route.path->try_send(*route.lane, header, nullptr, 0)) return;
   Note* note = notes_.create();
   note->owner = this;
-  note->lane = way.lane;
+  note->lane = route.lane;
   note->header = header;
   note->done = [](SendOperation& operation, Error) {
     auto& self = static_cast<Note&>(operation);
     self.owner->notes_.destroy(&self);
   };
-  way.path->enqueue(*note);
+  route.path->enqueue(*note);
 }
 
 void PathScheduler::count_arrival(Pair& pair, size_t bytes) {
@@ -327,9 +327,9 @@ void PathScheduler::tell_arrived() {
     pair->confirm_due = false;
     // After `leave` nothing more may use the old lane; `on_left` calls this again, a resume confirms by itself.
     if (pair->told == pair->arrived || pair->phase != Phase::steady) continue;
-    Way& way = pair->ways[pair->out];
+    Route& route = pair->routes[pair->out];
     const wire::Header header = wire::make_lane_header(wire::LaneKind::confirm, 0, pair->incident, 0, pair->arrived);
-    if (way.path->try_send(*way.lane, header, nullptr, 0)) {
+    if (route.path->try_send(*route.lane, header, nullptr, 0)) {
       pair->told = pair->arrived;
       pair->untold_bytes = 0;
     } else {
@@ -343,15 +343,15 @@ void PathScheduler::tell_arrived() {
 
 bool PathScheduler::moves_memory(Lane& lane) const {
   auto& pair = static_cast<Pair&>(lane);
-  return pair.phase == Phase::steady && pair.ways[pair.out].path == paths_[memory_path_];
+  return pair.phase == Phase::steady && pair.routes[pair.out].path == paths_[memory_path_];
 }
 
 // The lane that moves the peer's memory; null: it is not in use.
 Lane* PathScheduler::memory_lane(Lane& lane) {
   if (!moves_memory(lane)) return nullptr;
-  const Way& way = in_use(lane);
-  used_ |= way.path_bit;
-  return way.lane;
+  const Route& route = in_use(lane);
+  used_ |= route.path_bit;
+  return route.lane;
 }
 
 namespace {

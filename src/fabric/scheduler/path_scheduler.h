@@ -81,20 +81,20 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
 
  private:
   struct Pair;
-  enum class WayState : uint8_t {
+  enum class RouteState : uint8_t {
     up,       ///< or never used
     closing,  ///< given up; its path has not confirmed that yet
     down,
     probing,  ///< restarted, not yet known to work
   };
   /// One path's lane to the peer. The path owns the lane.
-  struct Way {
+  struct Route {
     Pair* pair = nullptr;
     Path* path = nullptr;
     Lane* lane = nullptr;
-    uint8_t index = 0;     ///< in Pair::ways
+    uint8_t index = 0;     ///< in Pair::routes
     uint8_t path_bit = 0;  ///< in used_
-    WayState state = WayState::up;
+    RouteState state = RouteState::up;
     uint32_t incarnation = 0;
   };
   /// A message of the scheduler's own.
@@ -140,9 +140,9 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
   struct Pair : Lane {
     Pair(PeerId peer, PathScheduler& its) : Lane(peer), scheduler(its) {}
     PathScheduler& scheduler;
-    std::vector<Way> ways;  ///< best first
+    std::vector<Route> routes;  ///< best first
     Phase phase = Phase::steady;
-    uint8_t out = 0, in = 0;  ///< ways in use
+    uint8_t out = 0, in = 0;  ///< routes in use
     uint8_t next_out = 0;     ///< while leaving: the better one
     // Sending.
     IntrusiveList<Kept> kept;              ///< oldest first
@@ -154,14 +154,14 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
     uint64_t arrived = 0, told = 0;  ///< complete messages; those already confirmed to the peer
     size_t untold_bytes = 0;
     bool confirm_due = false;   ///< in confirms_due_
-    bool landing_open = false;  ///< a message is arriving on way `in`
+    bool landing_open = false;  ///< a message is arriving on route `in`
     bool interrupted = false;   ///< that message will come again, from the beginning
     wire::Header landing_header{};
     Landing landing;
     size_t landing_bytes = 0;
     // Resuming.
     uint32_t incident = 0;
-    uint8_t lost_way = 0;
+    uint8_t lost_route = 0;
     bool resume_sent = false, peer_resumed = false;
     uint64_t peer_has = 0;
     std::string trouble;  ///< why the last lane was lost
@@ -171,9 +171,9 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
 
   // path_scheduler.cc
   Pair& pair_at(PeerId peer);
-  static Way& in_use(Lane& lane) {
+  static Route& in_use(Lane& lane) {
     auto& pair = static_cast<Pair&>(lane);
-    return pair.ways[pair.out];
+    return pair.routes[pair.out];
   }
   bool moves_memory(Lane& lane) const;
   Lane* memory_lane(Lane& lane);
@@ -192,38 +192,38 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
     finished_.push_back(&operation);
     hints_.dormant = false;
   }
-  void post(Way& way, wire::LaneKind kind, uint8_t path, uint32_t incarnation = 0, uint64_t count = 0);
+  void post(Route& route, wire::LaneKind kind, uint8_t path, uint32_t incarnation = 0, uint64_t count = 0);
   bool work_due() const;
   void confirm_soon(Pair& pair);
   void tell_arrived();
 
   // arrivals.cc
-  Way& way_of(Lane& lane);
-  bool takes(const Way& way) const;
+  Route& route_of(Lane& lane);
+  bool takes(const Route& route) const;
   void count_arrival(Pair& pair, size_t bytes);
   wire::Header accept(Pair& pair, const wire::Header& header);
   void on_message(Lane& from, const wire::Header& header, const std::byte* payload, size_t bytes) override;
   Landing on_header(Lane& from, const wire::Header& header, size_t bytes) override;
   void on_landed(Lane& from, const wire::Header& header, Landing& landing, size_t bytes, Error error) override;
   void on_peer_lost(Lane& from, Error error) override;
-  void on_control(Way& way, const wire::Header& header);
+  void on_control(Route& route, const wire::Header& header);
 
   // lane_loss.cc
-  void begin_resume(Pair& pair, uint8_t lost_way, uint32_t incident);
+  void begin_resume(Pair& pair, uint8_t lost_route, uint32_t incident);
   void send_resume(Pair& pair);
-  void on_resume(Way& way, const wire::Header& header);
+  void on_resume(Route& route, const wire::Header& header);
   void try_finish_resume(Pair& pair);
   void finish_resume(Pair& pair);
   void flush_waiting(Pair& pair);
-  int choose_way(const Pair& pair) const;
+  int choose_route(const Pair& pair) const;
   void lose(Pair& pair, const Error& error);
   void plan_probe(Pair& pair);
   void run_probes(uint64_t now_ns);
-  void on_probe(Way& way, const wire::Header& header);
-  void on_probed(Way& way, const wire::Header& header);
-  void way_works(Way& way);
-  void on_leave(Way& way, const wire::Header& header);
-  void on_left(Way& way, const wire::Header& header);
+  void on_probe(Route& route, const wire::Header& header);
+  void on_probed(Route& route, const wire::Header& header);
+  void route_works(Route& route);
+  void on_leave(Route& route, const wire::Header& header);
+  void on_left(Route& route, const wire::Header& header);
   void say(const Pair& pair, const std::string& what) const;
   void tell(Event event, const Pair& pair) const;
 

@@ -27,10 +27,10 @@ class SelfPath final : public CountingPath, public RemoteMemory {
   bool has_unsent() const override { return false; }
 
  private:
-  struct Way final : Lane {
+  struct SelfLane final : Lane {
     using Lane::Lane;
   };
-  Way lane_;
+  SelfLane lane_;
   Sink& sink_;
   IntrusiveList<SendOperation> finished_;  ///< delivered, `done` is due
 };

@@ -23,7 +23,7 @@ namespace tern::shm {
 /// Zero bytes are a new one: it may lie in memory that nobody has touched.
 class CopyRates {
  public:
-  enum class Way : uint8_t { stream, attach };
+  enum class Kind : uint8_t { stream, attach };
 
   /// Lengths are judged apart by powers of 2: up to 16 KiB, 32 KiB, ... 4 MiB, more.
   static constexpr size_t kClasses = 10;
@@ -35,16 +35,16 @@ class CopyRates {
   /// Whether a message of that length should be streamed, if both ranks have time to copy.
   bool prefers_stream(size_t bytes) const {
     const Class& c = classes_[class_of(bytes)];
-    const Record &stream = c[size_t(Way::stream)], &attach = c[size_t(Way::attach)];
+    const Record &stream = c[size_t(Kind::stream)], &attach = c[size_t(Kind::attach)];
     if (due(stream)) return true;
     if (due(attach)) return false;
     return !attach.measured || (stream.measured && stream.ns_per_kib <= attach.ns_per_kib);
   }
 
   /// `bytes` of a message of `of_bytes` were transferred in `ns`.
-  void took(Way way, size_t of_bytes, size_t bytes, uint64_t ns) {
+  void took(Kind kind, size_t of_bytes, size_t bytes, uint64_t ns) {
     Class& c = classes_[class_of(of_bytes)];
-    Record &mine = c[size_t(way)], &other = c[size_t(way) ^ 1];
+    Record &mine = c[size_t(kind)], &other = c[size_t(kind) ^ 1];
     const float sample = float(ns) * 1024 / float(bytes);
     const float share = float(bytes) / float(of_bytes);
     const bool was_faster = mine.ns_per_kib < other.ns_per_kib;
@@ -101,7 +101,7 @@ class CopyRates {
       set_interval(std::min(2 * interval(), near ? kNearInterval : kFarInterval));
     }
   };
-  using Class = std::array<Record, 2>;  ///< by Way
+  using Class = std::array<Record, 2>;  ///< by Kind
 
   static bool due(const Record& way) { return (!way.known && way.skipped < kTries) || way.skipped >= way.interval(); }
 
@@ -115,9 +115,9 @@ class alignas(64) PairRates {
     return (attached_.load(std::memory_order_relaxed) >> CopyRates::class_of(bytes) & 1) == 0;
   }
   /// As CopyRates::took. Does nothing while the other rank notes a time: the next message has one, too.
-  void took(CopyRates::Way way, size_t of_bytes, size_t bytes, uint64_t ns) {
+  void took(CopyRates::Kind kind, size_t of_bytes, size_t bytes, uint64_t ns) {
     if (noting_.exchange(1, std::memory_order_acquire) != 0) return;
-    rates_.took(way, of_bytes, bytes, ns);
+    rates_.took(kind, of_bytes, bytes, ns);
     const uint32_t bit = uint32_t{1} << CopyRates::class_of(of_bytes);
     const uint32_t attached = attached_.load(std::memory_order_relaxed);
     attached_.store(rates_.prefers_stream(of_bytes) ? attached & ~bit : attached | bit, std::memory_order_relaxed);

@@ -28,13 +28,13 @@
 namespace tern {
 
 /// A condition on shared memory that a thread waits for (collectives' flags). Asked again before a rank sleeps.
-class ShmWatch : public ListHook<ShmWatch> {
+class ShmCondition : public ListHook<ShmCondition> {
  public:
   /// Whether the condition is true. Called under the rank's lock from ShmPath::arm.
   virtual bool ready() = 0;
 
  protected:
-  ~ShmWatch() = default;
+  ~ShmCondition() = default;
 };
 
 struct ShmSetup {
@@ -126,7 +126,7 @@ class ShmNode {
   int life_line(uint32_t slot) const { return life_lines_[slot]; }
   bool full_fence() const { return full_fence_; }
 
-  IntrusiveList<ShmWatch>& watches() { return watches_; }
+  IntrusiveList<ShmCondition>& conditions() { return conditions_; }
 
  private:
   struct Mapping;
@@ -152,7 +152,7 @@ class ShmNode {
   uint64_t rings_owed_ = 0;  ///< doorbell writes announced (asleep was cleared) and not yet drained
   std::vector<PeerId> members_;
   std::vector<int> doorbells_, life_lines_;  ///< by slot; -1: none
-  IntrusiveList<ShmWatch> watches_;
+  IntrusiveList<ShmCondition> conditions_;
   std::shared_ptr<Mapping> mapping_;
   std::unique_ptr<Joining> joining_;   ///< during start-up only
   std::unique_ptr<uint64_t[]> probe_;  ///< the words at RankBlock::probe_address

@@ -3,7 +3,7 @@
 //
 // Each rank has an arena of its own in the segment (address space only, until touched) and allocates from it; it sends
 // the offset to the others in a message. A rank that writes a flag for which another may wait calls wake_if_asleep
-// afterwards; a rank that waits for a flag registers a ShmWatch, so that it does not sleep through the change.
+// afterwards; a rank that waits for a flag registers a ShmCondition, so that it does not sleep through the change.
 //
 //   leader: allocate(bytes, offset) -> message(offset) -> all: at(offset) ... -> all have finished with it ->
 //   leader: release
@@ -48,8 +48,8 @@ class NodeMemory {
   uint32_t slot(PeerId peer) const { return node_.slot_of(peer); }
 
   /// `watch.ready()` is asked before this rank sleeps.
-  void add_watch(ShmWatch& watch) { node_.watches().push_back(&watch); }
-  void remove_watch(ShmWatch& watch) { IntrusiveList<ShmWatch>::remove(&watch); }
+  void add_watch(ShmCondition& watch) { node_.conditions().push_back(&watch); }
+  void remove_watch(ShmCondition& watch) { IntrusiveList<ShmCondition>::remove(&watch); }
 
  private:
   struct Piece {

@@ -133,9 +133,9 @@ bool ShmPath::anything_here() {
   for (Peer* peer : busy_) {
     if (space_came(*peer)) return true;
   }
-  IntrusiveList<ShmWatch>& watches = node_->watches();
-  for (ShmWatch* watch = watches.front(); watch; watch = watches.next(watch)) {
-    if (watch->ready()) return true;
+  IntrusiveList<ShmCondition>& conditions = node_->conditions();
+  for (ShmCondition* one = conditions.front(); one; one = conditions.next(one)) {
+    if (one->ready()) return true;
   }
   return false;
 }
@@ -287,7 +287,7 @@ bool ShmPath::is_timed(const Cursor& memory, size_t bytes) const {
 // A stream is received whole.
 void ShmPath::streamed(Peer& peer) {
   const uint64_t ns = Recorder::now_ns() - peer.stream_in_ns;
-  peer.rates->took(shm::CopyRates::Way::stream, peer.landing_total, peer.landing_total, ns);
+  peer.rates->took(shm::CopyRates::Kind::stream, peer.landing_total, peer.landing_total, ns);
 }
 
 bool ShmPath::stream_is_faster(Lane& lane, size_t bytes) {
@@ -312,7 +312,7 @@ Error ShmPath::copy_across(TransferOperation& operation, Error (*copy)(pid_t, Cu
   Error error = copy(peer.pid, operation.local, operation.remote_address, operation.bytes);
   if (timed && !error) {
     const size_t all = std::max(operation.bytes, operation.of_bytes);
-    peer.rates->took(shm::CopyRates::Way::attach, all, operation.bytes, Recorder::now_ns() - began);
+    peer.rates->took(shm::CopyRates::Kind::attach, all, operation.bytes, Recorder::now_ns() - began);
   }
   copying.store(0, std::memory_order_relaxed);
   return error;

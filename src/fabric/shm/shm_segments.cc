@@ -85,7 +85,7 @@ void ShmSegments::give_back(uint64_t offset, uint64_t bytes) const {
 std::byte* ShmSegments::map(uint64_t offset, uint64_t bytes, size_t alignment_bytes) const {
   std::byte* wanted = nullptr;
   int fixed = 0;
-  if (alignment_bytes > kPage_bytes) {
+  if (alignment_bytes > kPageBytes) {
     bytes = shm::Layout::up(bytes);
     const size_t taken = bytes + alignment_bytes;
     void* space = mmap(nullptr, taken, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -38,8 +38,8 @@ class ShmSegments final : public NodeSegments {
 
   bool shares(PeerId peer) const override { return node_.slot_of(peer) != node_.slots(); }
   bool has_ended(PeerId peer) const override;
-  Error allocate(size_t bytes, NodeSegment& made, size_t alignment_bytes = kPage_bytes) override;
-  Error attach(const SegmentKey& key, NodeSegment& attached, size_t alignment_bytes = kPage_bytes) override;
+  Error allocate(size_t bytes, NodeSegment& made, size_t alignment_bytes = kPageBytes) override;
+  Error attach(const SegmentKey& key, NodeSegment& attached, size_t alignment_bytes = kPageBytes) override;
   void release(NodeSegment& segment) override;
 
   /// Segments made by this rank whose memory is not freed. For tests.
@@ -61,7 +61,7 @@ class ShmSegments final : public NodeSegments {
   uint64_t find_space(uint64_t bytes) const;
   Error reserve(uint64_t offset, uint64_t bytes) const;
   void give_back(uint64_t offset, uint64_t bytes) const;
-  std::byte* map(uint64_t offset, uint64_t bytes, size_t alignment_bytes = kPage_bytes) const;
+  std::byte* map(uint64_t offset, uint64_t bytes, size_t alignment_bytes = kPageBytes) const;
   void collect();
 
   const std::unique_ptr<ShmNode> owned_;  ///< null: another one's

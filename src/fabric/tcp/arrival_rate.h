@@ -13,7 +13,7 @@ class ArrivalRate {
   /// So many bytes of an unfinished message have arrived.
   void note(uint64_t bytes, Clock& clock) {
     bytes_ += bytes;
-    if (bytes_ < kWorthWaiting_bytes) return;
+    if (bytes_ < kWorthWaitingBytes) return;
     bytes_ = 0;
     arrived_ns_ = clock.now_ns();
   }
@@ -23,8 +23,8 @@ class ArrivalRate {
   // A rank polls for the next bytes of a message for at most as long as a sleep and a wake-up cost together. On a
   // loopback 64 KiB come every 5 to 10 us, so it polls; on a network of 1 Gbit/s, where packets come as often, 64 KiB
   // take 0.3 ms, and it sleeps. Measured over half of that amount.
-  static constexpr uint64_t kWorthSleeping_ns = 15'000, kWorthWaiting_bytes = 32 * 1024;
-  uint64_t arrived_ns_ = 0;  ///< when kWorthWaiting_bytes of an unfinished message were complete last
+  static constexpr uint64_t kWorthSleeping_ns = 15'000, kWorthWaitingBytes = 32 * 1024;
+  uint64_t arrived_ns_ = 0;  ///< when kWorthWaitingBytes of an unfinished message were complete last
   uint64_t bytes_ = 0;       ///< since then
 };
 

@@ -6,7 +6,7 @@ namespace tern::tcp {
 namespace {
 
 // The orderly end waits for peers that still read; this long at most, for one that does not: ten times the 0.5 s of
-// silence after which LinkWatch looks for another network.
+// silence after which LinkMonitor looks for another network.
 constexpr uint64_t kCloseTimeout_ns = 5'000'000'000;
 // Acknowledgements wake no thread, so they are polled this often: a look costs 1 us or less, 0.1 % of a core.
 constexpr uint64_t kLook_ns = 1'000'000;
@@ -19,7 +19,7 @@ struct Closing {
 // Reads what the peer still sends, and drops it. False: the connection is over.
 bool read_away(StreamPort& port, const Closing& closing, std::byte* scratch) {
   for (;;) {
-    const ssize_t n = port.receive(closing.stream->link->stream.get(), scratch, TcpOutbound::kScratchBytes);
+    const ssize_t n = port.receive(closing.stream->link->handle.get(), scratch, TcpOutbound::kScratchBytes);
     if (n > 0) continue;
     return n < 0 ? n == -EAGAIN : !closing.said;
   }
@@ -27,7 +27,7 @@ bool read_away(StreamPort& port, const Closing& closing, std::byte* scratch) {
 
 // True: everything has arrived, or nothing more will.
 bool finish(StreamPort& port, Closing& closing, std::byte* scratch) {
-  const int stream = closing.stream->link->stream.get();
+  const int handle = closing.stream->link->handle.get();
   TcpOutbound& outbound = closing.stream->outbound;
   if (!read_away(port, closing, scratch)) return true;
   TcpOutbound::Flush flushed = outbound.flush();
@@ -38,8 +38,8 @@ bool finish(StreamPort& port, Closing& closing, std::byte* scratch) {
   }
   if (flushed == TcpOutbound::Flush::broken) return true;
   if (!outbound.empty()) return false;
-  port.shutdown(stream, false);
-  return port.unacknowledged(stream) == 0;
+  port.shutdown(handle, false);
+  return port.unacknowledged(handle) == 0;
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ void close_in_order(StreamPort& port, Clock& clock, std::byte* scratch, const st
     std::erase_if(open, [&](Closing& closing) {
       if (finish(port, closing, scratch)) return true;
       waits.push_back(
-          {closing.stream->link->stream.get(), closing.stream->outbound.empty() ? kReadable : kReadable | kWritable});
+          {closing.stream->link->handle.get(), closing.stream->outbound.empty() ? kReadable : kReadable | kWritable});
       return false;
     });
     if (open.empty() || clock.now_ns() >= deadline_ns) break;

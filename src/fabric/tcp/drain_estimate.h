@@ -2,7 +2,7 @@
 // not look every few milliseconds (a look takes some 40 us from a program that computes: the timer, the event thread,
 // the next timer).
 //
-// Units: bytes, nanoseconds. Thread rule: a value of its lane.
+// Units: bytes, nanoseconds. Thread rule: a value of its stream.
 #pragma once
 
 #include <algorithm>

@@ -19,7 +19,7 @@ JobSecret secret_for_others(const TcpKey& job_key) {
   return out;
 }
 
-TcpHandshake::TcpHandshake(const TcpIdentity& self, const RankName& target, uint8_t lane, uint32_t generation,
+TcpHandshake::TcpHandshake(const TcpIdentity& self, const RankName& target, uint8_t stream, uint32_t generation,
                            uint32_t stood)
     : self_(self),
       peer_(target),
@@ -29,7 +29,7 @@ TcpHandshake::TcpHandshake(const TcpIdentity& self, const RankName& target, uint
   // Without a secret no peer is called; if one calls, no proof will be accepted.
   if (!choose_key(target.job)) randombytes_buf(key_.data(), key_.size());
   wire::Greeting hello = greeting(target);
-  hello.lane = lane;
+  hello.stream = stream;
   hello.generation = generation;
   hello.stood = stood;
   append(wire::build_greeting(HandshakeStage::hello, hello));

@@ -48,10 +48,10 @@ class TcpHandshake {
 
   /// The side that listens.
   explicit TcpHandshake(const TcpIdentity& self) : TcpHandshake(self, kNoRank) {}
-  /// The side that calls `target`, for the `generation`-th connection of that `lane`; `stood` is the last one it has
+  /// The side that calls `target`, for the `generation`-th connection of that `stream`; `stood` is the last one it has
   /// used. kNoRank: the side that listens.
   ~TcpHandshake();
-  TcpHandshake(const TcpIdentity& self, const RankName& target, uint8_t lane = 0, uint32_t generation = 1,
+  TcpHandshake(const TcpIdentity& self, const RankName& target, uint8_t stream = 0, uint32_t generation = 1,
                uint32_t stood = 0);
 
   State state() const { return state_; }
@@ -72,7 +72,7 @@ class TcpHandshake {
   /// Both sides have agreed: bytes of the stream that have arrived at the peer.
   uint64_t received() const { return received_; }
   /// Acceptor, once greeted: what the connection is for.
-  uint8_t lane() const { return theirs_.lane; }
+  uint8_t stream() const { return theirs_.stream; }
   uint32_t generation() const { return theirs_.generation; }
   uint32_t stood() const { return theirs_.stood; }
   /// The side that calls, or the one that listens.

@@ -13,7 +13,7 @@
 namespace tern {
 
 using tcp::kMaxPieces;
-using tcp::kWorthAPiece_bytes;
+using tcp::kWorthAPieceBytes;
 
 namespace {
 
@@ -33,8 +33,8 @@ constexpr size_t kDrainBytes = 256 * 1024;
 
 }  // namespace
 
-TcpInbound::TcpInbound(Shared& shared, size_t lane)
-    : shared_(shared), lane_(lane), buffer_(new std::byte[kBufferBytes]) {
+TcpInbound::TcpInbound(Shared& shared, size_t stream)
+    : shared_(shared), index_(stream), buffer_(new std::byte[kBufferBytes]) {
   if (shared.sealed) raw_.resize(kRawBytes);
 }
 
@@ -46,7 +46,7 @@ TcpInbound::State TcpInbound::after(ssize_t n) {
   return State::broken;
 }
 
-ssize_t TcpInbound::take(int stream, std::byte* to, size_t bytes) {
+ssize_t TcpInbound::take(int handle, std::byte* to, size_t bytes) {
   if (ready_bytes_ != 0) [[unlikely]] {
     size_t n = std::min(bytes, ready_bytes_);
     std::memcpy(to, ready_, n);
@@ -54,25 +54,25 @@ ssize_t TcpInbound::take(int stream, std::byte* to, size_t bytes) {
     ready_bytes_ -= n;
     return ssize_t(n);
   }
-  ssize_t n = shared_.port.receive(stream, to, bytes);
+  ssize_t n = shared_.port.receive(handle, to, bytes);
   if (n > 0) received_ += uint64_t(n);
   return n;
 }
 
 // The same, but drops the bytes.
-ssize_t TcpInbound::take_away(int stream, size_t bytes) {
+ssize_t TcpInbound::take_away(int handle, size_t bytes) {
   if (ready_bytes_ != 0) {
     size_t n = std::min(bytes, ready_bytes_);
     ready_ += n;
     ready_bytes_ -= n;
     return ssize_t(n);
   }
-  ssize_t n = shared_.port.discard(stream, bytes);
+  ssize_t n = shared_.port.discard(handle, bytes);
   if (n > 0) received_ += uint64_t(n);
   return n;
 }
 
-TcpInbound::State TcpInbound::receive(int stream, int& handled) {
+TcpInbound::State TcpInbound::receive(int handle, int& handled) {
   size_t turn = 0;
   if (waiting_) {
     if (!can_go_on()) return State::waits;
@@ -82,22 +82,22 @@ TcpInbound::State TcpInbound::receive(int stream, int& handled) {
   }
   while (turn < kTurnBytes) {
     if (shared_.sealed && ready_bytes_ == 0) {
-      State state = read_block(stream);
+      State state = read_block(handle);
       if (state != State::more) return state;
     }
     const bool from_memory = ready_bytes_ != 0;
     if (landing_now_) {
       uint64_t before = left_;
-      State state = read_landing(stream, handled);
+      State state = read_landing(handle, handled);
       turn += before - left_;
       if (state == State::idle && from_memory) continue;
       if (state != State::more) return state;
-      if (landing_now_ || !(lane_ == 0 && shared_.assembly.open)) continue;
+      if (landing_now_ || !(index_ == 0 && shared_.assembly.open)) continue;
       waiting_ = true;
       return State::waits;
     }
     size_t room = kBufferBytes - end_;
-    ssize_t n = take(stream, buffer_.get() + end_, room);
+    ssize_t n = take(handle, buffer_.get() + end_, room);
     if (n <= 0) return after(n);
     end_ += size_t(n);
     turn += size_t(n);
@@ -141,14 +141,14 @@ TcpInbound::State TcpInbound::deliver_buffered(int& handled) {
       case wire::FrameType::part:
         head_ = head;
         if (!announced()) {
-          if (lane_ == 0) return State::wrong;
+          if (index_ == 0) return State::wrong;
           waiting_ = true;
           return State::waits;
         }
         if (!begin_part(head)) return State::wrong;
         break;
       case wire::FrameType::message:
-        if (lane_ != 0 || shared_.assembly.open) return State::wrong;
+        if (index_ != 0 || shared_.assembly.open) return State::wrong;
         if (length <= available) {
           begin_ += sizeof head + length;
           ++handled;
@@ -169,7 +169,7 @@ TcpInbound::State TcpInbound::deliver_buffered(int& handled) {
       return State::more;
     }
     land(handled);
-    if (lane_ == 0 && shared_.assembly.open) {
+    if (index_ == 0 && shared_.assembly.open) {
       waiting_ = true;
       return State::waits;
     }
@@ -180,7 +180,7 @@ TcpInbound::State TcpInbound::deliver_buffered(int& handled) {
 
 TcpInbound::State TcpInbound::on_stripe(const std::byte* payload) {
   TcpAssembly& assembly = shared_.assembly;
-  if (lane_ != 0 || assembly.open || !wire::parse_stripe(payload, assembly.table, assembly.total)) return State::wrong;
+  if (index_ != 0 || assembly.open || !wire::parse_stripe(payload, assembly.table, assembly.total)) return State::wrong;
   assembly.missing = assembly.total;
   assembly.landing = shared_.sink.on_header(shared_.peer, assembly.table.header, size_t(assembly.total));
   assembly.landing_begin = assembly.landing.target.position();
@@ -198,10 +198,10 @@ bool TcpInbound::announced() const {
 
 bool TcpInbound::begin_part(const wire::FrameHead& head) {
   TcpAssembly& assembly = shared_.assembly;
-  uint64_t& mine = assembly.table.bytes[lane_];
+  uint64_t& mine = assembly.table.bytes[index_];
   if (mine == 0 || head.length() != mine) return false;
   uint64_t offset = 0;
-  for (size_t lane = 0; lane < lane_; ++lane) offset += assembly.table.bytes[lane] & ~(uint64_t{1} << 63);
+  for (size_t stream = 0; stream < index_; ++stream) offset += assembly.table.bytes[stream] & ~(uint64_t{1} << 63);
   landing_ = Landing{};
   landing_.target = assembly.landing.target;
   landing_.target.seek(assembly.landing_begin + size_t(offset));
@@ -229,29 +229,29 @@ void TcpInbound::land(int& handled) {
 // --- The socket.
 
 // One read towards the landing. State::more: the payload is complete, or the read was not short.
-TcpInbound::State TcpInbound::read_landing(int stream, int& handled) {
+TcpInbound::State TcpInbound::read_landing(int handle, int& handled) {
   Cursor& target = landing_.target;
   size_t wanted = size_t(std::min<uint64_t>(left_, target.remaining()));
   ssize_t n;
   if (wanted == 0) {
     wanted = size_t(std::min<uint64_t>(left_, 1 << 20));
-    n = take_away(stream, wanted);
+    n = take_away(handle, wanted);
   } else if (target.is_contiguous()) {
-    n = take(stream, target.contiguous_data(), wanted);
+    n = take(handle, target.contiguous_data(), wanted);
     if (n > 0) target.skip(size_t(n));
   } else {
     Cursor ahead = target;
     iovec pieces[kMaxPieces];
     size_t bytes = 0;
     size_t count = ahead.segments(pieces, wanted, bytes);
-    if (ready_bytes_ == 0 && count != 0 && bytes / count >= kWorthAPiece_bytes) {
+    if (ready_bytes_ == 0 && count != 0 && bytes / count >= kWorthAPieceBytes) {
       wanted = bytes;
-      n = shared_.port.receive_pieces(stream, pieces, int(count));
+      n = shared_.port.receive_pieces(handle, pieces, int(count));
       if (n > 0) received_ += uint64_t(n);
       if (n > 0) target.skip(size_t(n));
     } else {
       wanted = std::min(wanted, shared_.scratch_bytes);
-      n = take(stream, shared_.scratch, wanted);
+      n = take(handle, shared_.scratch, wanted);
       if (n > 0) target.unpack(shared_.scratch, size_t(n));
     }
   }
@@ -265,7 +265,7 @@ TcpInbound::State TcpInbound::read_landing(int stream, int& handled) {
 }
 
 // Reads until a whole valid block is here; its bytes are then `ready_`.
-TcpInbound::State TcpInbound::read_block(int stream) {
+TcpInbound::State TcpInbound::read_block(int handle) {
   for (;;) {
     const size_t have = raw_end_ - raw_begin_;
     wire::BlockHead head;
@@ -295,7 +295,7 @@ TcpInbound::State TcpInbound::read_block(int stream) {
       raw_begin_ = 0;
       raw_end_ = have;
     }
-    ssize_t n = shared_.port.receive(stream, raw_.data() + raw_end_, raw_.size() - raw_end_);
+    ssize_t n = shared_.port.receive(handle, raw_.data() + raw_end_, raw_.size() - raw_end_);
     if (n <= 0) return after(n);
     raw_end_ += size_t(n);
   }
@@ -309,18 +309,18 @@ void TcpInbound::keep_ready() {
   drained_.swap(kept);
 }
 
-void TcpInbound::drain(int stream) {
+void TcpInbound::drain(int handle) {
   keep_ready();
   // An incomplete block is sent again.
   while (!shared_.sealed) {
     const size_t at = drained_.size();
     drained_.resize(at + kDrainBytes);
-    ssize_t n = shared_.port.receive(stream, drained_.data() + at, drained_.size() - at);
+    ssize_t n = shared_.port.receive(handle, drained_.data() + at, drained_.size() - at);
     drained_.resize(at + size_t(std::max<ssize_t>(n, 0)));
     if (n <= 0) break;
     received_ += uint64_t(n);
   }
-  drained_.shrink_to_fit();  // the lane may never be used again, but is kept
+  drained_.shrink_to_fit();  // the stream may never be used again, but is kept
   ready_ = drained_.data();
   ready_bytes_ = drained_.size();
   raw_begin_ = raw_end_ = 0;
@@ -346,7 +346,7 @@ void TcpInbound::abandon(const Error& error) {
                            Error(error.error_class(), std::string(error.text())));
   }
   TcpAssembly& assembly = shared_.assembly;
-  if (lane_ != 0 || !assembly.open) return;
+  if (index_ != 0 || !assembly.open) return;
   assembly.open = false;
   shared_.sink.on_landed(shared_.peer, assembly.table.header, assembly.landing, size_t(assembly.total),
                          Error(error.error_class(), std::string(error.text())));

@@ -57,19 +57,19 @@ class TcpInbound {
     TcpAssembly assembly;
   };
 
-  /// `lane`: which of the peer's streams this is.
-  explicit TcpInbound(Shared& shared, size_t lane = 0);
+  /// `stream`: which of the peer's streams this is.
+  explicit TcpInbound(Shared& shared, size_t stream = 0);
   /// Reads from the port's `stream` and delivers; adds the number of messages delivered to `handled`.
-  State receive(int stream, int& handled);
+  State receive(int handle, int& handled);
   /// Whether a stream in state `waits` can go on.
-  bool can_go_on() const { return waiting_ && (lane_ == 0 ? !shared_.assembly.open : announced()); }
+  bool can_go_on() const { return waiting_ && (index_ == 0 ? !shared_.assembly.open : announced()); }
   bool waiting() const { return waiting_; }
   /// Bytes that must still be read from the socket in any case; 0: none is certain.
   uint64_t certain_to_come() const {
     return landing_now_ && !waiting_ && !shared_.sealed && ready_bytes_ == 0 ? left_ : 0;
   }
   /// The connection is over: reads everything that its socket still holds.
-  void drain(int stream);
+  void drain(int handle);
   /// A new connection begins.
   void begin();
   /// The new connection is encrypted.
@@ -92,19 +92,19 @@ class TcpInbound {
 
  private:
   State deliver_buffered(int& handled);
-  State read_landing(int stream, int& handled);
-  State read_block(int stream);
+  State read_landing(int handle, int& handled);
+  State read_block(int handle);
   State after(ssize_t n);
   State on_stripe(const std::byte* payload);
   bool announced() const;
   bool begin_part(const wire::FrameHead& head);
   void land(int& handled);
-  ssize_t take(int stream, std::byte* to, size_t bytes);
-  ssize_t take_away(int stream, size_t bytes);
+  ssize_t take(int handle, std::byte* to, size_t bytes);
+  ssize_t take_away(int handle, size_t bytes);
   void keep_ready();
 
   Shared& shared_;
-  const size_t lane_;
+  const size_t index_;
   std::unique_ptr<std::byte[]> buffer_;
   size_t begin_ = 0, end_ = 0;  ///< what is in the buffer and not yet delivered
   bool landing_now_ = false;    ///< a payload is arriving at landing_; the buffer is empty

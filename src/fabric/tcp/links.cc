@@ -8,7 +8,7 @@ Stream::Stream(Peer& owner, uint8_t number, TcpOutbound::Shared& sending)
 Peer::Peer(PeerId number, Sink& sink, TcpOutbound::Shared& sending)
     : Lane(number), receiving{sending.port,   *this, sink, sending.scratch.get(), TcpOutbound::kScratchBytes,
                               sending.sealed, {}} {
-  lanes[0] = std::make_unique<Stream>(*this, 0, sending);
+  streams[0] = std::make_unique<Stream>(*this, 0, sending);
 }
 
 }  // namespace tern::tcp

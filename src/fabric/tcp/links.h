@@ -35,7 +35,7 @@ struct Watched {
   enum class Kind : uint8_t { dead, listener, setup, link, interfaces };
   virtual ~Watched() = default;
   Kind kind = Kind::dead;
-  StreamHandle stream;
+  StreamHandle handle;
   uint32_t interest = 0;  ///< events asked for
   size_t slot = 0;        ///< its place in the WatchSet
 };
@@ -57,7 +57,7 @@ struct Setup : Watched, ListHook<Setup> {  // hook: in Admission
   Setup(const TcpIdentity& self, const RankName& target, uint8_t index, uint32_t number, uint32_t stood)
       : handshake(self, target, index, number, stood), generation(number) {}
   TcpHandshake handshake;
-  Stream* lane = nullptr;    ///< outgoing: the calling stream; incoming: null
+  Stream* stream = nullptr;  ///< outgoing: the calling stream; incoming: null
   uint32_t generation = 0;   ///< outgoing
   bool connected = true;     ///< outgoing: false until the kernel has connected
   uint64_t deadline_ns = 0;  ///< ~0: none
@@ -67,7 +67,7 @@ struct Setup : Watched, ListHook<Setup> {  // hook: in Admission
 /// An established connection.
 struct Link : Watched {
   static constexpr Kind kKind = Kind::link;
-  Stream* lane = nullptr;
+  Stream* stream = nullptr;
   std::string where;
 };
 
@@ -96,12 +96,12 @@ struct Stream : ListHook<Stream> {  // hook: in the path's blocked streams
   Setup* setup = nullptr;                ///< the outgoing attempt, if there is one
   std::vector<TcpCandidate> candidates;  ///< the first one's network is the stream's own
   size_t next_candidate = 0;
-  int rounds = 0;             ///< how often all candidates have been tried
-  int hang_ups = 0;           ///< how often a connection ended in its handshake
-  bool only_refusals = true;  ///< in this round every address has refused the call
-  bool refused = false;       ///< in this round one has
-  bool unanswered = false;    ///< in this round one has not answered: its queue of calls may be full
-  bool closed = false;        ///< the peer's host has closed the earlier connection (it did not just fall silent)
+  int rounds = 0;                  ///< how often all candidates have been tried
+  int hang_ups = 0;                ///< how often a connection ended in its handshake
+  bool only_refusals = true;       ///< in this round every address has refused the call
+  bool refused = false;            ///< in this round one has
+  bool unanswered = false;         ///< in this round one has not answered: its queue of calls may be full
+  bool closed = false;             ///< the peer's host has closed the earlier connection (it did not just fall silent)
   std::vector<std::string> tried;  ///< in this round: addresses that have not led to the peer, and why
   uint64_t give_up_ns = 0;
   uint64_t retry_ns = ~uint64_t{0};
@@ -124,15 +124,15 @@ struct Peer : Lane {
   bool looked_up = false;
   TcpInbound::Shared receiving;
   /// The first is always there, until the peer has said goodbye: then there are none.
-  std::unique_ptr<Stream> lanes[wire::kMaxLanes];
+  std::unique_ptr<Stream> streams[wire::kMaxStreams];
   SendList stranded;                     ///< operations begun since then; they fail in the next poll
   std::vector<TcpCandidate> candidates;  ///< best first
   uint32_t stripes = 0;                  ///< messages sent in parts so far
   std::string trouble;                   ///< the last attempt's, then why the peer is lost
   int error_class = 0;
-  Stream& first() { return *lanes[0]; }
-  bool has_departed() const { return state == PeerState::departed || !lanes[0]; }
-  bool connected() const { return lanes[0] && lanes[0]->link; }
+  Stream& first() { return *streams[0]; }
+  bool has_departed() const { return state == PeerState::departed || !streams[0]; }
+  bool connected() const { return streams[0] && streams[0]->link; }
   Error reason() const { return Error(error_class, "rank " + std::to_string(id) + ": " + trouble); }
 };
 

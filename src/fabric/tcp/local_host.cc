@@ -40,25 +40,25 @@ Error LocalHost::listen(std::vector<LocalAddress> addresses, bool this_host_only
   card_ = wire::build_card(card);
   if (!several_networks()) return {};
   auto interfaces = std::make_unique<Interfaces>();
-  interfaces->stream = StreamHandle(port_, port_.watch_interfaces());
-  if (interfaces->stream) watched.watch(watched.adopt(std::move(interfaces)), kReadable);
+  interfaces->handle = StreamHandle(port_, port_.watch_interfaces());
+  if (interfaces->handle) watched.watch(watched.adopt(std::move(interfaces)), kReadable);
   return {};
 }
 
 Error LocalHost::listen_on(const LocalAddress& local, uint16_t& port, WatchSet& watched) {
   wire::CardAddress address = local.address;
-  int stream = -EADDRINUSE;
+  int handle = -EADDRINUSE;
   for (uint32_t i = 0; i < kPortsTried; ++i) {
     if (first_port_ + i > 65535) break;
     address.port = uint16_t(first_port_ + i);
-    stream = port_.listen(SocketAddress(address, address.link_local() ? local.index : 0), congestion_);
-    if (stream != -EADDRINUSE || first_port_ == 0) break;
+    handle = port_.listen(SocketAddress(address, address.link_local() ? local.index : 0), congestion_);
+    if (handle != -EADDRINUSE || first_port_ == 0) break;
   }
-  if (stream < 0)
-    return Error(ErrorClass::other, "cannot listen on " + wire::to_text(address) + ": " + errno_text(-stream));
-  port = port_.local_address(stream).port();
+  if (handle < 0)
+    return Error(ErrorClass::other, "cannot listen on " + wire::to_text(address) + ": " + errno_text(-handle));
+  port = port_.local_address(handle).port();
   auto listener = std::make_unique<Listener>();
-  listener->stream = StreamHandle(port_, stream);
+  listener->handle = StreamHandle(port_, handle);
   watched.watch(watched.adopt(std::move(listener)), kReadable);
   return {};
 }

@@ -43,7 +43,7 @@ class LocalHost {
     return {};
   }
   /// Our interface that the stream uses; 0: not known.
-  uint32_t network(int stream) { return network_of(addresses_, port_.local_address(stream)); }
+  uint32_t network(int handle) { return network_of(addresses_, port_.local_address(handle)); }
   /// The name of our interface of that number; empty: not known.
   std::string interface_name(uint32_t network) const;
   /// Interfaces besides the loopback.

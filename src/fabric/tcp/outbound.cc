@@ -13,7 +13,7 @@
 namespace tern {
 
 using tcp::kMaxPieces;
-using tcp::kWorthAPiece_bytes;
+using tcp::kWorthAPieceBytes;
 
 namespace {
 
@@ -183,7 +183,7 @@ bool TcpOutbound::add_payload(Batch& batch, Segment& segment, size_t offset, siz
   iovec pieces[kMaxPieces];
   size_t bytes = 0;
   size_t count = ahead.segments({pieces, kMaxPieces - batch.piece_count}, left, bytes);
-  if (count != 0 && bytes / count >= kWorthAPiece_bytes) {
+  if (count != 0 && bytes / count >= kWorthAPieceBytes) {
     for (size_t i = 0; i < count; ++i) batch.add(pieces[i].iov_base, pieces[i].iov_len);
   } else {
     Cursor again = payload;

@@ -78,7 +78,7 @@ class TcpOutbound {
 
   /// A connection begins: the peer has received the first `received` bytes. False: the stream cannot continue there.
   /// `trusted`: the peer is known to use the connection, so its kernel's acknowledgements count.
-  bool resume(int stream, uint64_t received, bool trusted);
+  bool resume(int handle, uint64_t received, bool trusted);
   /// This connection is encrypted. Called just after `resume`.
   void encrypt(const TcpKey& key);
   void trust() { trusted_ = true; }

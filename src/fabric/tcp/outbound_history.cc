@@ -199,14 +199,14 @@ bool TcpOutbound::acknowledge(uint64_t received) {
   return true;
 }
 
-bool TcpOutbound::resume(int stream, uint64_t received, bool trusted) {
+bool TcpOutbound::resume(int handle, uint64_t received, bool trusted) {
   const uint64_t oldest = segments_.empty() ? end_ : segments_.front().begin;
   if (received < oldest || received > std::max(sent_, most_sent_)) return false;
   most_sent_ = std::max(sent_, most_sent_);
   forget(received);
   sent_ = began_ = block_end_ = received;
   block_head_sent_ = sizeof block_head_;
-  stream_ = stream;
+  stream_ = handle;
   error_ = 0;
   trusted_ = trusted;
   told_ack_ = 0;

@@ -7,10 +7,10 @@
 namespace tern::tcp {
 
 /// Pieces of one system call: the kernel keeps small iovec arrays (8) on its stack and allocates others; 64 pieces of
-/// kWorthAPiece_bytes are 32 KiB, of which the call itself is a few per cent.
+/// kWorthAPieceBytes are 32 KiB, of which the call itself is a few per cent.
 inline constexpr size_t kMaxPieces = 64;
 /// Pieces shorter than this on average are packed first: the kernel's work for a piece costs as much as copying a few
 /// hundred bytes.
-inline constexpr size_t kWorthAPiece_bytes = 512;
+inline constexpr size_t kWorthAPieceBytes = 512;
 
 }  // namespace tern::tcp

@@ -53,43 +53,43 @@ class ServiceRate {
   Mark last_;
 };
 
-struct StripeLane {
+struct StreamLoad {
   double rate;       ///< bytes per nanosecond; 0: not measured
   uint64_t backlog;  ///< bytes to be carried before the part
 };
 
-/// A part shorter than this is not worth a lane's system calls (some 5 us, 64 KiB at 100 Gbit/s).
+/// A part shorter than this is not worth a stream's system calls (some 5 us, 64 KiB at 100 Gbit/s).
 inline constexpr size_t kMinPart = 64 * 1024;
-/// A part that measures a lane's speed: the arrival of a part's last 64 KiB is not seen (kTailBytes are copied).
+/// A part that measures a stream's speed: the arrival of a part's last 64 KiB is not seen (kTailBytes are copied).
 inline constexpr size_t kProbePart = 128 * 1024;
 
-/// Divides `total` bytes. `probe`: try an idle lane that gets nothing; it may have become faster.
-inline void share_out(std::span<const StripeLane> lanes, size_t total, bool probe, size_t* shares) {
+/// Divides `total` bytes. `probe`: try an idle stream that gets nothing; it may have become faster.
+inline void share_out(std::span<const StreamLoad> streams, size_t total, bool probe, size_t* shares) {
   constexpr size_t kGrain = 4096;  // shares are cut at pages
-  // a lane slower than a tenth of the fastest is left out: it gains less than its cost
+  // a stream slower than a tenth of the fastest is left out: it gains less than its cost
   constexpr double kWorthIt = 0.1;
-  const size_t count = std::min(lanes.size(), wire::kMaxLanes);
-  double rates[wire::kMaxLanes], fastest = 0;
-  for (size_t i = 0; i < count; ++i) fastest = std::max(fastest, lanes[i].rate);
+  const size_t count = std::min(streams.size(), wire::kMaxStreams);
+  double rates[wire::kMaxStreams], fastest = 0;
+  for (size_t i = 0; i < count; ++i) fastest = std::max(fastest, streams[i].rate);
   if (fastest == 0) fastest = 1;
   for (size_t i = 0; i < count; ++i) {
-    rates[i] = lanes[i].rate == 0 ? fastest : lanes[i].rate;
+    rates[i] = streams[i].rate == 0 ? fastest : streams[i].rate;
     if (rates[i] < kWorthIt * fastest) rates[i] = 0;
     shares[i] = 0;
   }
-  // Lanes that would get too little are left out, one by one; the others end later.
-  double wanted[wire::kMaxLanes];
+  // Streams that would get too little are left out, one by one; the others end later.
+  double wanted[wire::kMaxStreams];
   for (;;) {
     double work = double(total), rate = 0;
     for (size_t i = 0; i < count; ++i) {
       if (rates[i] == 0) continue;
-      work += double(lanes[i].backlog);
+      work += double(streams[i].backlog);
       rate += rates[i];
     }
     size_t least = count, left = 0;
     for (size_t i = 0; i < count; ++i) {
       if (rates[i] == 0) continue;
-      wanted[i] = rates[i] * (work / rate) - double(lanes[i].backlog);
+      wanted[i] = rates[i] * (work / rate) - double(streams[i].backlog);
       ++left;
       if (least == count || wanted[i] < wanted[least]) least = i;
     }
@@ -105,7 +105,7 @@ inline void share_out(std::span<const StripeLane> lanes, size_t total, bool prob
   }
   shares[most] += rest;
   for (size_t i = 0; probe && i < count; ++i) {
-    if (shares[i] != 0 || lanes[i].backlog != 0 || shares[most] < 2 * kProbePart) continue;
+    if (shares[i] != 0 || streams[i].backlog != 0 || shares[most] < 2 * kProbePart) continue;
     shares[i] = kProbePart;
     shares[most] -= kProbePart;
   }

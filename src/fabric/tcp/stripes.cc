@@ -5,8 +5,8 @@
 namespace tern::tcp {
 namespace {
 
-// A lane that gets nothing is tried again in one of so many messages, as it may have become faster: a slow part of 128
-// KiB then delays 1.6 % of the messages.
+// A stream that gets nothing is tried again in one of so many messages, as it may have become faster: a slow part of
+// 128 KiB then delays 1.6 % of the messages.
 constexpr uint32_t kProbeEvery = 64;
 
 }  // namespace
@@ -21,7 +21,7 @@ struct Stripes::Stripe : ListHook<Stripe> {
   Clock* clock;
   SendOperation* message;
   wire::StripeTable table{};
-  Part announcement, parts[wire::kMaxLanes];
+  Part announcement, parts[wire::kMaxStreams];
   int left = 0;
   Error error;
 
@@ -59,7 +59,7 @@ Stripes::~Stripes() {
 void Stripes::send(Peer& peer, SendOperation& operation, std::span<Stream* const> open, size_t* shares,
                    Counters& counters) {
   const size_t total = operation.payload.remaining(), begin = operation.payload.position();
-  StripeLane loads[wire::kMaxLanes];
+  StreamLoad loads[wire::kMaxStreams];
   for (size_t i = 0; i < open.size(); ++i) loads[i] = {open[i]->rate.now(), open[i]->outbound.backlog()};
   share_out({loads, open.size()}, total, ++peer.stripes % kProbeEvery == 0, shares);
   if (*std::max_element(shares, shares + open.size()) != total) ++counters.tcp_striped;

@@ -27,18 +27,18 @@ void TcpPath::accept_some(tcp::Listener& listener) {
   for (int i = 0; i < kMaxAccepts; ++i) {
     if (admission_.full() && !make_room()) return pause_accepting();
     SocketAddress from;
-    const int stream = port_->accept(listener.stream.get(), from);
-    if (stream < 0) {
-      if (stream == -ECONNABORTED || stream == -EINTR) continue;
-      if (!is_shortage(-stream)) return;
+    const int handle = port_->accept(listener.handle.get(), from);
+    if (handle < 0) {
+      if (handle == -ECONNABORTED || handle == -EINTR) continue;
+      if (!is_shortage(-handle)) return;
       if (make_room()) continue;
-      if (admission_.starved(clock_.now_ns(), connect_timeout_ns_)) doom_unconnected(-stream);
+      if (admission_.starved(clock_.now_ns(), connect_timeout_ns_)) doom_unconnected(-handle);
       return pause_accepting();
     }
     admission_.fed();
-    shape(stream);
+    shape(handle);
     auto setup = std::make_unique<Setup>(identity_);
-    setup->stream = StreamHandle(*port_, stream);
+    setup->handle = StreamHandle(*port_, handle);
     setup->where = from.text();
     Setup& entered = watched_.adopt(std::move(setup));
     admission_.add(entered, clock_.now_ns());
@@ -74,8 +74,8 @@ void TcpPath::doom_unconnected(int error) {
 
 void TcpPath::on_setup(Setup& setup, uint32_t events) {
   if (!setup.connected) {
-    if (const int trouble = port_->error(setup.stream.get()); trouble != 0) {
-      (trouble == ECONNREFUSED ? setup.lane->refused : setup.lane->only_refusals) = trouble == ECONNREFUSED;
+    if (const int trouble = port_->error(setup.handle.get()); trouble != 0) {
+      (trouble == ECONNREFUSED ? setup.stream->refused : setup.stream->only_refusals) = trouble == ECONNREFUSED;
       return attempt_failed(setup, errno_text(trouble));
     }
     if (!(events & kWritable)) return;
@@ -87,16 +87,16 @@ void TcpPath::on_setup(Setup& setup, uint32_t events) {
   }
   while (setup.handshake.state() == TcpHandshake::State::talking) {
     std::byte bytes[1024];
-    const ssize_t n = port_->receive(setup.stream.get(), bytes, std::min(sizeof bytes, setup.handshake.need()));
+    const ssize_t n = port_->receive(setup.handle.get(), bytes, std::min(sizeof bytes, setup.handshake.need()));
     if (n == -EAGAIN) return await_rest(setup);
     if (n <= 0) {
       std::string trouble = n == 0 ? "the connection was closed during the handshake" : errno_text(int(-n));
-      return setup.lane ? attempt_failed(setup, trouble) : drop(setup);
+      return setup.stream ? attempt_failed(setup, trouble) : drop(setup);
     }
     setup.handshake.feed(bytes, size_t(n));
-    if (setup.lane && setup.handshake.state() == TcpHandshake::State::asks) commit(setup);
+    if (setup.stream && setup.handshake.state() == TcpHandshake::State::asks) commit(setup);
     if (setup.handshake.state() == TcpHandshake::State::rubbish || !send_output(setup)) {
-      return setup.lane ? attempt_failed(setup, "what answers there is not of this job") : drop(setup);
+      return setup.stream ? attempt_failed(setup, "what answers there is not of this job") : drop(setup);
     }
   }
   if (setup.handshake.state() == TcpHandshake::State::asks) return answer(setup);
@@ -106,7 +106,7 @@ void TcpPath::on_setup(Setup& setup, uint32_t events) {
 // A peer that has answered our call may compute before its next message, but a message is sent as a whole: the rest of
 // one is under way, or its length field is wrong.
 void TcpPath::await_rest(Setup& setup) {
-  if (!setup.lane) return;  // has a deadline already
+  if (!setup.stream) return;  // has a deadline already
   if (!setup.handshake.partial()) {
     setup.deadline_ns = kNever_ns;
   } else if (setup.deadline_ns == kNever_ns) {
@@ -118,7 +118,7 @@ bool TcpPath::send_output(Setup& setup) {
   std::string& output = setup.handshake.output();
   if (output.empty()) return true;
   // A new connection's buffer has room for these few hundred bytes; a connection that does not take them is dropped.
-  const ssize_t n = port_->send(setup.stream.get(), output.data(), output.size(), false);
+  const ssize_t n = port_->send(setup.handle.get(), output.data(), output.size(), false);
   bool whole = n == ssize_t(output.size());
   output.clear();
   return whole;
@@ -127,13 +127,13 @@ bool TcpPath::send_output(Setup& setup) {
 // The peer has proven itself to our call: from now on nothing is read from the earlier connection, and this rank states
 // how much it has received.
 void TcpPath::commit(Setup& setup) {
-  Stream& lane = *setup.lane;
-  if (lane.link) {
-    give_up_link(lane);
-    lane.state = StreamState::calling;
-    lane.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
+  Stream& stream = *setup.stream;
+  if (stream.link) {
+    give_up_link(stream);
+    stream.state = StreamState::calling;
+    stream.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
   }
-  setup.handshake.decide(Verdict::accept, lane.inbound.received());
+  setup.handshake.decide(Verdict::accept, stream.inbound.received());
 }
 
 // The caller has proven itself: decides whether its connection is the one to use.
@@ -141,39 +141,39 @@ void TcpPath::answer(Setup& setup) {
   const PeerId id = table_.find(setup.handshake.peer());
   Verdict verdict = Verdict::accept;
   Peer* peer = id != kNoPeer ? &peer_at(id) : nullptr;
-  Stream* lane = nullptr;
-  if (!peer || peer->state != PeerState::open || setup.handshake.lane() >= wire::kMaxLanes) {
+  Stream* stream = nullptr;
+  if (!peer || peer->state != PeerState::open || setup.handshake.stream() >= wire::kMaxStreams) {
     verdict = Verdict::refused;
   } else {
-    lane = &stream_at(*peer, setup.handshake.lane());
-    if (setup.handshake.generation() <= lane->generation || setup.handshake.stood() < lane->confirmed) {
+    stream = &stream_at(*peer, setup.handshake.stream());
+    if (setup.handshake.generation() <= stream->generation || setup.handshake.stood() < stream->confirmed) {
       // An attempt that its caller has given up meanwhile: for a later one, or for our own call, which it has accepted
       // after sending this greeting. What it states about received bytes is no longer true.
       verdict = Verdict::keep_other;
-    } else if (lane->setup && lane->setup->handshake.committed() && table_.comes_before(id) &&
-               setup.handshake.stood() < lane->setup->generation) {
+    } else if (stream->setup && stream->setup->handshake.committed() && table_.comes_before(id) &&
+               setup.handshake.stood() < stream->setup->generation) {
       // Both have called, and the peer may already use our connection: the lower rank's is kept. An attempt
       // that is not committed can be given up safely, the peer has heard nothing of it that counts; and so can
       // one that the peer has used and lost, though this rank has not heard of either.
       verdict = Verdict::keep_other;
-    } else if (lane->link) {
-      give_up_link(*lane);  // the peer has lost it, or wants another
+    } else if (stream->link) {
+      give_up_link(*stream);  // the peer has lost it, or wants another
     }
   }
-  setup.handshake.decide(verdict, lane ? lane->inbound.received() : 0);
+  setup.handshake.decide(verdict, stream ? stream->inbound.received() : 0);
   if (!send_output(setup) || verdict != Verdict::accept) {
     drop(setup);
-    if (lane && !lane->link && lane->state == StreamState::established)
-      link_broken(*lane, "the peer called again and hung up", false);
+    if (stream && !stream->link && stream->state == StreamState::established)
+      link_broken(*stream, "the peer called again and hung up", false);
     return;
   }
-  establish(setup, *lane);
+  establish(setup, *stream);
 }
 
 // The handshake is over.
 void TcpPath::conclude(Setup& setup) {
   Verdict verdict = setup.handshake.verdict();
-  if (!setup.lane) {
+  if (!setup.stream) {
     // Incoming, and no connection. A mismatch concerns both sides: our own call would meet it again.
     const PeerId id = table_.find(setup.handshake.peer());
     if ((verdict == Verdict::version || verdict == Verdict::agreement) && id != kNoPeer && id != table_.me()) {
@@ -182,79 +182,79 @@ void TcpPath::conclude(Setup& setup) {
     }
     return drop(setup);
   }
-  Stream& lane = *setup.lane;
+  Stream& stream = *setup.stream;
   switch (verdict) {
-    case Verdict::accept: return establish(setup, lane);
+    case Verdict::accept: return establish(setup, stream);
     case Verdict::keep_other:
       // The peer's own call is under way; if it fails, ours is repeated.
       drop(setup);
-      lane.next_candidate = 0;
-      lane.retry_ns = clock_.now_ns() + kSecond_ns;
+      stream.next_candidate = 0;
+      stream.retry_ns = clock_.now_ns() + kSecond_ns;
       return;
     case Verdict::wrong_rank: return attempt_failed(setup, "another rank answers there");
     case Verdict::version:
-    case Verdict::agreement: doom(lane.peer, int(ErrorClass::other), setup.handshake.describe(verdict)); break;
+    case Verdict::agreement: doom(stream.peer, int(ErrorClass::other), setup.handshake.describe(verdict)); break;
     case Verdict::refused:
-      doom(lane.peer, int(ErrorClass::proc_aborted), setup.where + ": it refuses the connection");
+      doom(stream.peer, int(ErrorClass::proc_aborted), setup.where + ": it refuses the connection");
       break;
   }
   drop(setup);
 }
 
-void TcpPath::establish(Setup& setup, Stream& lane) {
-  TERN_ASSERT(!lane.link);
-  const bool ours = setup.lane != nullptr, again = lane.generation != 0;
-  if (lane.setup && lane.setup != &setup) drop(*lane.setup);
+void TcpPath::establish(Setup& setup, Stream& stream) {
+  TERN_ASSERT(!stream.link);
+  const bool ours = setup.stream != nullptr, again = stream.generation != 0;
+  if (stream.setup && stream.setup != &setup) drop(*stream.setup);
   auto link = std::make_unique<Link>();
   watched_.watch(setup, 0);
-  link->stream = std::move(setup.stream);
+  link->handle = std::move(setup.handle);
   link->where = setup.where;
-  link->lane = &lane;
-  lane.generation = ours ? setup.generation : setup.handshake.generation();
-  if (ours) lane.confirmed = lane.generation;
+  link->stream = &stream;
+  stream.generation = ours ? setup.generation : setup.handshake.generation();
+  if (ours) stream.confirmed = stream.generation;
   const uint64_t theirs = setup.handshake.received();
   const TcpKey out_key = setup.handshake.session_key(ours), in_key = setup.handshake.session_key(!ours);
   if (log_ && log_->wants(LogLevel::debug)) {
-    log_->debug("tcp: connected with rank " + std::to_string(lane.peer.id) + " at " + link->where +
+    log_->debug("tcp: connected with rank " + std::to_string(stream.peer.id) + " at " + link->where +
                 (ours ? ", called" : ", was called") + (again ? ", again" : ""));
   }
   drop(setup);
-  lane.state = StreamState::established;
-  lane.link = link.get();
-  lane.retry_ns = kNever_ns;
-  lane.host.forget();
-  lane.rounds = 0;
-  lane.wake_bytes = 1;
-  lane.closed = false;
+  stream.state = StreamState::established;
+  stream.link = link.get();
+  stream.retry_ns = kNever_ns;
+  stream.host.forget();
+  stream.rounds = 0;
+  stream.wake_bytes = 1;
+  stream.closed = false;
   counters().tcp_connections = ++links_;
   counters().tcp_resumed += again;
   Link& entered = watched_.adopt(std::move(link));
   watched_.watch(entered, kReadable);
-  const int stream = entered.stream.get();
-  if (ours) port_->ask_if_alive(stream, false);
-  lane.network = host_.network(stream);
-  // Only one side moves a lane back to its own network, or the two might disagree for ever on which one that is.
-  const bool away = table_.comes_before(lane.peer.id) && !lane.candidates.empty() &&
-                    lane.candidates.front().network != 0 && lane.candidates.front().network != lane.network;
-  lane.next_candidate = 0;
-  if (away) lane.retry_ns = clock_.now_ns() + kSecond_ns;
-  calls_.set(lane, away);
-  lane.inbound.begin();
-  if (!lane.outbound.resume(stream, theirs, ours)) {
-    give_up_link(lane);
-    lane.state = StreamState::calling;
-    return doom(lane.peer, int(ErrorClass::other),
+  const int handle = entered.handle.get();
+  if (ours) port_->ask_if_alive(handle, false);
+  stream.network = host_.network(handle);
+  // Only one side moves a stream back to its own network, or the two might disagree for ever on which one that is.
+  const bool away = table_.comes_before(stream.peer.id) && !stream.candidates.empty() &&
+                    stream.candidates.front().network != 0 && stream.candidates.front().network != stream.network;
+  stream.next_candidate = 0;
+  if (away) stream.retry_ns = clock_.now_ns() + kSecond_ns;
+  calls_.set(stream, away);
+  stream.inbound.begin();
+  if (!stream.outbound.resume(handle, theirs, ours)) {
+    give_up_link(stream);
+    stream.state = StreamState::calling;
+    return doom(stream.peer, int(ErrorClass::other),
                 "its stream cannot be gone on with: it has " + std::to_string(theirs) +
-                    " bytes of it, and we hold those from " + std::to_string(lane.outbound.acknowledged()) + " to " +
-                    std::to_string(lane.outbound.sent()));
+                    " bytes of it, and we hold those from " + std::to_string(stream.outbound.acknowledged()) + " to " +
+                    std::to_string(stream.outbound.sent()));
   }
   if (identity_.encrypts) {
-    lane.outbound.encrypt(out_key);
-    lane.inbound.decrypt(in_key);
+    stream.outbound.encrypt(out_key);
+    stream.inbound.decrypt(in_key);
   }
-  if (ours) lane.outbound.say(wire::FrameType::settled);
+  if (ours) stream.outbound.say(wire::FrameType::settled);
   hot_.heat(entered);
-  flush(lane);
+  flush(stream);
 }
 
 }  // namespace tern

@@ -38,7 +38,7 @@ int TcpPath::lose_doomed() {
   for (Peer* peer : now) {
     peer->doomed = false;
     bool calling = false;
-    for (auto& lane : peer->lanes) calling = calling || (lane && lane->state == StreamState::calling);
+    for (auto& stream : peer->streams) calling = calling || (stream && stream->state == StreamState::calling);
     // Meanwhile the peer may have called this rank.
     if (peer->state == PeerState::open && peer->connected() && !calling && !peer->given_up) continue;
     handled += lose(*peer);
@@ -57,7 +57,7 @@ bool TcpPath::reopen(Lane& lane, uint32_t) {
   auto& peer = static_cast<Peer&>(lane);
   if (peer.state != PeerState::lost || peer.doomed) return false;
   drop_streams(peer);
-  peer.lanes[0] = std::make_unique<Stream>(peer, 0, sending_);
+  peer.streams[0] = std::make_unique<Stream>(peer, 0, sending_);
   peer.state = PeerState::open;
   peer.announced = peer.given_up = false;
   peer.trouble.clear();
@@ -66,7 +66,7 @@ bool TcpPath::reopen(Lane& lane, uint32_t) {
 
 // Of a peer that is lost, or has left and been treated as lost by `lose`. Nothing refers to its streams any more.
 void TcpPath::drop_streams(Peer& peer) {
-  for (auto& stream : peer.lanes) {
+  for (auto& stream : peer.streams) {
     if (!stream) continue;
     bursts_.forget(*stream);
     if (stream->linked()) stream->unlink();
@@ -77,8 +77,8 @@ void TcpPath::drop_streams(Peer& peer) {
 
 int TcpPath::fail_operations(Peer& peer) {
   SendList failed;
-  for (auto& lane : peer.lanes) {
-    if (lane) lane->outbound.surrender(failed);
+  for (auto& stream : peer.streams) {
+    if (stream) stream->outbound.surrender(failed);
   }
   while (SendOperation* operation = peer.stranded.pop_front()) failed.push_back(operation);
   int handled = 0;
@@ -93,15 +93,15 @@ int TcpPath::lose(Peer& peer) {
   const bool departed = peer.state == PeerState::departed;
   if (!departed || peer.given_up) peer.state = PeerState::lost;
   int handled = 0;
-  for (size_t i = wire::kMaxLanes; i-- != 0;) {  // the first last: it knows the message of which others have parts
-    Stream* lane = peer.lanes[i].get();
-    if (!lane) continue;
-    if (lane->setup) drop(*lane->setup);
-    if (lane->link) give_up_link(*lane);
-    calls_.set(*lane, false);
-    lane->state = StreamState::ended;
-    (void)lane->inbound.receive(-1, handled);  // what had arrived before the loss is still valid
-    lane->inbound.abandon(peer.reason());
+  for (size_t i = wire::kMaxStreams; i-- != 0;) {  // the first last: it knows the message of which others have parts
+    Stream* stream = peer.streams[i].get();
+    if (!stream) continue;
+    if (stream->setup) drop(*stream->setup);
+    if (stream->link) give_up_link(*stream);
+    calls_.set(*stream, false);
+    stream->state = StreamState::ended;
+    (void)stream->inbound.receive(-1, handled);  // what had arrived before the loss is still valid
+    stream->inbound.abandon(peer.reason());
   }
   handled += fail_operations(peer);
   if ((!departed || peer.given_up) && !peer.announced) {
@@ -115,13 +115,13 @@ int TcpPath::lose(Peer& peer) {
 // From this connection only what its socket holds is still read, and that is kept. (After the shutdown the
 // kernel answers further data with a reset instead of acknowledging it, so the peer knows what this rank does not
 // have.)
-void TcpPath::give_up_link(Stream& lane) {
-  Link& link = *lane.link;
-  port_->shutdown(link.stream.get(), true);
-  lane.inbound.drain(link.stream.get());
-  lane.outbound.detach();
-  lane.link = nullptr;
-  if (lane.linked()) lane.unlink();
+void TcpPath::give_up_link(Stream& stream) {
+  Link& link = *stream.link;
+  port_->shutdown(link.handle.get(), true);
+  stream.inbound.drain(link.handle.get());
+  stream.outbound.detach();
+  stream.link = nullptr;
+  if (stream.linked()) stream.unlink();
   hot_.cool(link);
   counters().tcp_connections = --links_;
   watched_.retire(link);
@@ -129,18 +129,18 @@ void TcpPath::give_up_link(Stream& lane) {
 
 // A connection has come to its end, in order or not.
 int TcpPath::link_ended(Link& link, TcpInbound::State how) {
-  Stream& lane = *link.lane;
-  Peer& peer = lane.peer;
+  Stream& stream = *link.stream;
+  Peer& peer = stream.peer;
   const std::string prefix = "the connection to " + link.where + " is lost: ";
   if (how == TcpInbound::State::wrong) {
     peer.error_class = int(ErrorClass::proc_aborted);
     peer.trouble = prefix + "it sent what is no message";
     return lose(peer);
   }
-  if (how == TcpInbound::State::ended && lane.inbound.departed()) {
-    if (lane.index != 0) {  // the peer is about to say goodbye on the first lane too
-      give_up_link(lane);
-      lane.state = StreamState::ended;
+  if (how == TcpInbound::State::ended && stream.inbound.departed()) {
+    if (stream.index != 0) {  // the peer is about to say goodbye on the first stream too
+      give_up_link(stream);
+      stream.state = StreamState::ended;
       return 0;
     }
     peer.error_class = int(ErrorClass::proc_aborted);
@@ -154,10 +154,10 @@ int TcpPath::link_ended(Link& link, TcpInbound::State how) {
     peer.looked_up = false;
     return handled;
   }
-  int said = lane.inbound.error() != 0 ? lane.inbound.error() : lane.outbound.error();
-  lane.closed = how == TcpInbound::State::ended || said == ECONNRESET || said == EPIPE;
+  int said = stream.inbound.error() != 0 ? stream.inbound.error() : stream.outbound.error();
+  stream.closed = how == TcpInbound::State::ended || said == ECONNRESET || said == EPIPE;
   counters().tcp_unsound += how == TcpInbound::State::unsound;
-  link_broken(lane,
+  link_broken(stream,
               prefix + (how == TcpInbound::State::unsound ? "what arrived was damaged on the way"
                         : said != 0                       ? errno_text(said)
                                     : "it was closed without a goodbye, so its process was killed or "
@@ -168,19 +168,19 @@ int TcpPath::link_ended(Link& link, TcpInbound::State how) {
 
 // The stream continues over another connection (no sink is called here). The lower rank calls first: two calls
 // at a time would hinder each other.
-void TcpPath::link_broken(Stream& lane, std::string why, bool network_is_bad) {
-  const uint32_t network = lane.network;
-  if (lane.setup) drop(*lane.setup);
-  if (lane.link) give_up_link(lane);
-  lane.loss = std::move(why);
-  contact(lane);
-  if (lane.peer.doomed) return;
+void TcpPath::link_broken(Stream& stream, std::string why, bool network_is_bad) {
+  const uint32_t network = stream.network;
+  if (stream.setup) drop(*stream.setup);
+  if (stream.link) give_up_link(stream);
+  stream.loss = std::move(why);
+  contact(stream);
+  if (stream.peer.doomed) return;
   if (network_is_bad) {
-    auto other = std::find_if(lane.candidates.begin(), lane.candidates.end(),
+    auto other = std::find_if(stream.candidates.begin(), stream.candidates.end(),
                               [&](auto& candidate) { return candidate.network != network; });
-    if (other != lane.candidates.end()) lane.next_candidate = size_t(other - lane.candidates.begin());
+    if (other != stream.candidates.end()) stream.next_candidate = size_t(other - stream.candidates.begin());
   }
-  lane.retry_ns = clock_.now_ns() + (table_.comes_before(lane.peer.id) ? 0 : kReconnectTieBreak_ns);
+  stream.retry_ns = clock_.now_ns() + (table_.comes_before(stream.peer.id) ? 0 : kReconnectTieBreak_ns);
 }
 
 // Checks for connections whose network is lost.
@@ -189,13 +189,13 @@ void TcpPath::check_links() {
   std::vector<Stream*> lost;
   std::vector<Setup*> failed;
   watched_.each<Link>([&](Link& link) {
-    if (link.lane->outbound.unsure() && link_watch_.stalled(link, several)) lost.push_back(link.lane);
+    if (link.stream->outbound.unsure() && link_watch_.stalled(link, several)) lost.push_back(link.stream);
   });
   watched_.each<Setup>([&](Setup& setup) {
-    if (setup.lane && setup.connected && link_watch_.stalled(setup, several)) failed.push_back(&setup);
+    if (setup.stream && setup.connected && link_watch_.stalled(setup, several)) failed.push_back(&setup);
   });
-  for (Stream* lane : lost)
-    link_broken(*lane, "the connection to " + lane->link->where + " is lost: no answer any more", true);
+  for (Stream* stream : lost)
+    link_broken(*stream, "the connection to " + stream->link->where + " is lost: no answer any more", true);
   for (Setup* setup : failed) {
     if (setup->kind != tcp::Watched::Kind::setup) continue;
     on_setup(*setup, 0);  // an answer that has come meanwhile is valid
@@ -208,7 +208,7 @@ void TcpPath::check_links() {
 // calls.
 void TcpPath::on_interfaces(tcp::Interfaces& watch) {
   std::vector<uint32_t> down;
-  port_->read_interfaces(watch.stream.get(), down);
+  port_->read_interfaces(watch.handle.get(), down);
   if (down.empty()) return;
   auto gone = [&](uint32_t network) {
     return network != 0 && std::find(down.begin(), down.end(), network) != down.end();
@@ -216,17 +216,17 @@ void TcpPath::on_interfaces(tcp::Interfaces& watch) {
   std::vector<Stream*> lost;
   std::vector<Setup*> failed;
   watched_.each<Link>([&](Link& link) {
-    if (gone(link.lane->network)) lost.push_back(link.lane);
+    if (gone(link.stream->network)) lost.push_back(link.stream);
   });
   watched_.each<Setup>([&](Setup& setup) {
-    if (setup.lane && gone(host_.network(setup.stream.get()))) failed.push_back(&setup);
+    if (setup.stream && gone(host_.network(setup.handle.get()))) failed.push_back(&setup);
   });
-  for (Stream* lane : lost) {
-    if (look_up(lane->peer)) continue;
-    const auto& ways = lane->peer.candidates;
+  for (Stream* stream : lost) {
+    if (look_up(stream->peer)) continue;
+    const auto& ways = stream->peer.candidates;
     if (std::all_of(ways.begin(), ways.end(), [&](auto& candidate) { return gone(candidate.network); })) continue;
-    if (lane->link)
-      link_broken(*lane, "the connection to " + lane->link->where + " is lost: its interface has gone down", true);
+    if (stream->link)
+      link_broken(*stream, "the connection to " + stream->link->where + " is lost: its interface has gone down", true);
   }
   for (Setup* setup : failed) {
     if (setup->kind == tcp::Watched::Kind::setup) attempt_failed(*setup, "its interface has gone down");
@@ -234,18 +234,18 @@ void TcpPath::on_interfaces(tcp::Interfaces& watch) {
 }
 
 void TcpPath::break_connection(PeerId id) {
-  for (auto& lane : peer_at(id).lanes) {
-    if (lane && lane->link) port_->shutdown(lane->link->stream.get(), true);
+  for (auto& stream : peer_at(id).streams) {
+    if (stream && stream->link) port_->shutdown(stream->link->handle.get(), true);
   }
 }
 
 void TcpPath::abort() {
   for (auto& peer : peers_) {
     if (!peer) continue;
-    for (auto& lane : peer->lanes) {
-      if (!lane) continue;
-      if (lane->link) give_up_link(*lane);
-      if (lane->setup) drop(*lane->setup);
+    for (auto& stream : peer->streams) {
+      if (!stream) continue;
+      if (stream->link) give_up_link(*stream);
+      if (stream->setup) drop(*stream->setup);
     }
   }
   watched_.retire_all();
@@ -256,8 +256,8 @@ TcpPath::~TcpPath() {
     std::vector<Stream*> open;
     for (auto& peer : peers_) {
       if (!peer) continue;
-      for (auto& lane : peer->lanes) {
-        if (lane && lane->link) open.push_back(lane.get());
+      for (auto& stream : peer->streams) {
+        if (stream && stream->link) open.push_back(stream.get());
       }
     }
     tcp::close_in_order(*port_, clock_, sending_.scratch.get(), open);
@@ -268,10 +268,10 @@ TcpPath::~TcpPath() {
   SendList forgotten;
   for (auto& peer : peers_) {
     if (!peer) continue;
-    for (auto& lane : peer->lanes) {
-      if (!lane) continue;
-      if (lane->linked()) lane->unlink();
-      lane->outbound.surrender(forgotten);
+    for (auto& stream : peer->streams) {
+      if (!stream) continue;
+      if (stream->linked()) stream->unlink();
+      stream->outbound.surrender(forgotten);
     }
     while (SendOperation* operation = peer->stranded.pop_front()) forgotten.push_back(operation);
   }

@@ -41,49 +41,49 @@ TcpPath::Peer& TcpPath::peer_at(PeerId id) {
 }
 
 TcpPath::Stream& TcpPath::stream_at(Peer& peer, size_t index) {
-  TERN_ASSERT(index < wire::kMaxLanes);
-  std::unique_ptr<Stream>& slot = peer.lanes[index];
+  TERN_ASSERT(index < wire::kMaxStreams);
+  std::unique_ptr<Stream>& slot = peer.streams[index];
   if (!slot) slot = std::make_unique<Stream>(peer, uint8_t(index), sending_);
   return *slot;
 }
 
-bool TcpPath::try_send(Lane& way, const wire::Header& header, const void* payload, size_t bytes) {
+bool TcpPath::try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) {
   TERN_DEBUG_ASSERT(bytes <= properties_.eager_bytes || bytes <= kAlwaysWholeBytes);
-  Peer& peer = static_cast<Peer&>(way);
-  if (!peer.lanes[0]) [[unlikely]]
+  Peer& peer = static_cast<Peer&>(lane);
+  if (!peer.streams[0]) [[unlikely]]
     return false;
-  Stream& lane = peer.first();
-  if (lane.link) {
-    if (bytes >= stripe_bytes_ && may_stripe(lane.peer)) return false;  // `enqueue` stripes it
-    if (!lane.outbound.try_send(header, payload, bytes, may_wait(lane, header, bytes))) return false;
+  Stream& stream = peer.first();
+  if (stream.link) {
+    if (bytes >= stripe_bytes_ && may_stripe(stream.peer)) return false;  // `enqueue` stripes it
+    if (!stream.outbound.try_send(header, payload, bytes, may_wait(stream, header, bytes))) return false;
     may_be_unsure_ = true;
-    if (!lane.outbound.empty() && !lane.outbound.held() && !lane.linked()) {
-      blocked_.push_back(&lane);
-      watch_link(lane);
+    if (!stream.outbound.empty() && !stream.outbound.held() && !stream.linked()) {
+      blocked_.push_back(&stream);
+      watch_link(stream);
     }
     if (armed_ != 0) [[unlikely]]
-      look_after_unsure(tcp::LinkWatch::kInterval_ns);
+      look_after_unsure(tcp::LinkMonitor::kInterval_ns);
     return true;
   }
-  if (lane.state == StreamState::fresh) contact(lane);
+  if (stream.state == StreamState::fresh) contact(stream);
   return false;
 }
 
 // Whether a message may leave together with the next ones. It may wait in this rank only if a later call surely sends
 // it: the sender's own, or the event thread's.
-TcpOutbound::Wait TcpPath::may_wait(Stream& lane, const wire::Header& header, size_t bytes) {
+TcpOutbound::Wait TcpPath::may_wait(Stream& stream, const wire::Header& header, size_t bytes) {
   using Wait = TcpOutbound::Wait;
   if (bytes > Coalescing::kMaxBytes || sending_.sealed) return Wait::no;
-  if (!bursts_.may_wait(lane, clock_.rough_ns())) return Wait::no;
+  if (!bursts_.may_wait(stream, clock_.rough_ns())) return Wait::no;
   if (!(helped_ || wire::sender_comes_back(header)) || armed_ != 0) return Wait::in_kernel;
   hints_.holding = true;
   return Wait::here;
 }
 
 void TcpPath::end_bursts() {
-  bursts_.end(clock_.rough_ns(), [this](Stream& lane) {
-    if (lane.outbound.empty()) lane.outbound.push();
-    else flush(lane);
+  bursts_.end(clock_.rough_ns(), [this](Stream& stream) {
+    if (stream.outbound.empty()) stream.outbound.push();
+    else flush(stream);
   });
   hints_.holding = false;
 }
@@ -97,17 +97,17 @@ void TcpPath::enqueue(SendOperation& operation) {
   if (peer.state == PeerState::open && operation.payload.remaining() >= stripe_bytes_ && stripe(peer, operation)) {
     return;
   }
-  Stream& lane = peer.first();
-  const bool nothing_before = lane.outbound.empty() || lane.outbound.held();
-  lane.outbound.enqueue(operation);
+  Stream& stream = peer.first();
+  const bool nothing_before = stream.outbound.empty() || stream.outbound.held();
+  stream.outbound.enqueue(operation);
   if (peer.state == PeerState::lost) {
     doom(peer, peer.error_class, peer.trouble);
-  } else if (lane.state == StreamState::fresh) {
-    contact(lane);
-  } else if (lane.link) {
-    const TcpOutbound::Wait wait = may_wait(lane, operation.header, operation.total_bytes);
-    if (wait == TcpOutbound::Wait::here && nothing_before && lane.outbound.hold()) return;
-    flush(lane, wait != TcpOutbound::Wait::no);
+  } else if (stream.state == StreamState::fresh) {
+    contact(stream);
+  } else if (stream.link) {
+    const TcpOutbound::Wait wait = may_wait(stream, operation.header, operation.total_bytes);
+    if (wait == TcpOutbound::Wait::here && nothing_before && stream.outbound.hold()) return;
+    flush(stream, wait != TcpOutbound::Wait::no);
   }
 }
 
@@ -118,46 +118,46 @@ bool TcpPath::withdraw(SendOperation& operation) {
     SendList::remove(&operation);
     return true;
   }
-  Stream& lane = peer.first();
-  if (lane.outbound.held()) flush(lane);  // it is only held back, and its receiver may be waiting for it
-  return lane.outbound.withdraw(operation);
+  Stream& stream = peer.first();
+  if (stream.outbound.held()) flush(stream);  // it is only held back, and its receiver may be waiting for it
+  return stream.outbound.withdraw(operation);
 }
 
-bool TcpPath::flush(Stream& lane, bool more) {
-  const uint64_t before = lane.outbound.sent() + lane.outbound.acknowledged();
+bool TcpPath::flush(Stream& stream, bool more) {
+  const uint64_t before = stream.outbound.sent() + stream.outbound.acknowledged();
   may_be_unsure_ = true;
-  TcpOutbound::Flush result = lane.outbound.flush(more);
+  TcpOutbound::Flush result = stream.outbound.flush(more);
   // A broken socket is not blocked: its end shows when it is read, after everything that the peer sent before.
   bool blocked = result == TcpOutbound::Flush::blocked;
-  if (blocked && !lane.linked()) blocked_.push_back(&lane);
-  if (!blocked && lane.linked()) lane.unlink();
-  if (result == TcpOutbound::Flush::broken) hot_.heat(*lane.link);
-  watch_link(lane);
+  if (blocked && !stream.linked()) blocked_.push_back(&stream);
+  if (!blocked && stream.linked()) stream.unlink();
+  if (result == TcpOutbound::Flush::broken) hot_.heat(*stream.link);
+  watch_link(stream);
   if (armed_ != 0) [[unlikely]]
-    look_after_unsure(lane.outbound.waits() ? kWaitNap_ns : tcp::LinkWatch::kInterval_ns);
-  return lane.outbound.sent() + lane.outbound.acknowledged() != before;
+    look_after_unsure(stream.outbound.waits() ? kWaitNap_ns : tcp::LinkMonitor::kInterval_ns);
+  return stream.outbound.sent() + stream.outbound.acknowledged() != before;
 }
 
-bool TcpPath::try_again(Stream& lane) {
-  const uint64_t acknowledged = lane.outbound.acknowledged();
-  lane.outbound.settle();
-  return flush(lane) || lane.outbound.acknowledged() != acknowledged;
+bool TcpPath::try_again(Stream& stream) {
+  const uint64_t acknowledged = stream.outbound.acknowledged();
+  stream.outbound.settle();
+  return flush(stream) || stream.outbound.acknowledged() != acknowledged;
 }
 
-void TcpPath::watch_link(Stream& lane) {
+void TcpPath::watch_link(Stream& stream) {
   // While ranks poll, a blocked connection is simply tried again; only a sleeper must be told by the kernel. A stream
   // that waits for its peer's others is not read, and would wake a sleeper for nothing.
-  uint32_t events = lane.inbound.waiting() && !lane.inbound.can_go_on() ? 0u : kReadable;
-  if (armed_ != 0 && lane.linked() && !lane.outbound.empty()) events |= kWritable;
-  watched_.watch(*lane.link, events);
+  uint32_t events = stream.inbound.waiting() && !stream.inbound.can_go_on() ? 0u : kReadable;
+  if (armed_ != 0 && stream.linked() && !stream.outbound.empty()) events |= kWritable;
+  watched_.watch(*stream.link, events);
 }
 
 // A sleeper is woken when so many bytes are there (or the connection has ended), but not for fewer than it can handle.
-void TcpPath::ask_for(Stream& lane, uint64_t bytes) {
+void TcpPath::ask_for(Stream& stream, uint64_t bytes) {
   const int wanted = int(std::clamp<uint64_t>(bytes, 1, kWakeBytes));
-  if (lane.wake_bytes == wanted) return;
-  lane.wake_bytes = wanted;
-  port_->set_wake_bytes(lane.link->stream.get(), wanted);
+  if (stream.wake_bytes == wanted) return;
+  stream.wake_bytes = wanted;
+  port_->set_wake_bytes(stream.link->handle.get(), wanted);
 }
 
 int TcpPath::complete() {
@@ -179,9 +179,9 @@ int TcpPath::poll() {
   int handled = hot_.read([this](Link& link) { return receive(link); });
   Stream* last = blocked_.back();
   for (int i = 0; i < kMaxFlushes && !blocked_.empty(); ++i) {
-    Stream* lane = blocked_.pop_front();  // flush appends it again if it is still blocked
-    handled += try_again(*lane);
-    if (lane == last) break;
+    Stream* stream = blocked_.pop_front();  // flush appends it again if it is still blocked
+    handled += try_again(*stream);
+    if (stream == last) break;
   }
 
   if (hot_.empty() || ++rounds_since_events_ >= kEventInterval) handled += poll_events();
@@ -221,32 +221,32 @@ int TcpPath::poll_events() {
 }
 
 int TcpPath::receive(Link& link) {
-  Stream& lane = *link.lane;
-  Peer& peer = lane.peer;
+  Stream& stream = *link.stream;
+  Peer& peer = stream.peer;
   int handled = 0;
-  const uint64_t before = lane.inbound.received();
-  TcpInbound::State state = lane.inbound.receive(link.stream.get(), handled);
-  if (lane.link != &link) return handled;  // the sink has sent, and found the connection broken
-  if (lane.inbound.settled()) lane.outbound.trust();
-  if (lane.inbound.certain_to_come() != 0) arrivals_.note(lane.inbound.received() - before, clock_);
-  if (lane.wake_bytes > 1 && uint64_t(lane.wake_bytes) > lane.inbound.certain_to_come()) [[unlikely]]
-    ask_for(lane, 1);
+  const uint64_t before = stream.inbound.received();
+  TcpInbound::State state = stream.inbound.receive(link.handle.get(), handled);
+  if (stream.link != &link) return handled;  // the sink has sent, and found the connection broken
+  if (stream.inbound.settled()) stream.outbound.trust();
+  if (stream.inbound.certain_to_come() != 0) arrivals_.note(stream.inbound.received() - before, clock_);
+  if (stream.wake_bytes > 1 && uint64_t(stream.wake_bytes) > stream.inbound.certain_to_come()) [[unlikely]]
+    ask_for(stream, 1);
   if (sending_.sealed) {
-    if (!lane.outbound.acknowledge(lane.inbound.acknowledged())) state = TcpInbound::State::wrong;
-    lane.outbound.owe_acknowledgement(lane.inbound.received());
+    if (!stream.outbound.acknowledge(stream.inbound.acknowledged())) state = TcpInbound::State::wrong;
+    stream.outbound.owe_acknowledgement(stream.inbound.received());
     // With the next data this rank sends, if that is soon; else when nothing more comes.
-    bool quiet = lane.inbound.received() == before;
-    may_be_unsure_ = may_be_unsure_ || lane.outbound.owed() != 0;
-    if (lane.outbound.owed() >= (quiet ? 1 : kAcknowledgeBytes)) flush(lane);
+    bool quiet = stream.inbound.received() == before;
+    may_be_unsure_ = may_be_unsure_ || stream.outbound.owed() != 0;
+    if (stream.outbound.owed() >= (quiet ? 1 : kAcknowledgeBytes)) flush(stream);
   }
   switch (state) {
     case TcpInbound::State::idle: break;
     case TcpInbound::State::more: more_ = true; break;
     case TcpInbound::State::waits:
-      if (lane.outbound.error() != 0) {  // no thread reads it to its end, where the break would show
+      if (stream.outbound.error() != 0) {  // no thread reads it to its end, where the break would show
         handled += link_ended(link, TcpInbound::State::broken);
       } else {
-        watch_link(lane);
+        watch_link(stream);
       }
       break;
     case TcpInbound::State::ended:
@@ -254,24 +254,24 @@ int TcpPath::receive(Link& link) {
     case TcpInbound::State::unsound:
     case TcpInbound::State::wrong: handled += link_ended(link, state); break;
   }
-  if (peer.lanes[1]) handled += receive_waiting(peer);
+  if (peer.streams[1]) handled += receive_waiting(peer);
   return handled;
 }
 
-// What one lane has received may be what another has waited for.
+// What one stream has received may be what another has waited for.
 int TcpPath::receive_waiting(Peer& peer) {
   int handled = 0;
-  for (auto& lane : peer.lanes) {
-    if (!lane || !lane->link || !lane->inbound.can_go_on()) continue;
-    handled += receive(*lane->link);
-    if (lane && lane->link) watch_link(*lane);
+  for (auto& stream : peer.streams) {
+    if (!stream || !stream->link || !stream->inbound.can_go_on()) continue;
+    handled += receive(*stream->link);
+    if (stream && stream->link) watch_link(*stream);
     break;  // that call has checked all of them again
   }
   return handled;
 }
 
 bool TcpPath::arriving() const {
-  return hot_.any([](const Link& link) { return link.lane->inbound.certain_to_come() != 0; }) &&
+  return hot_.any([](const Link& link) { return link.stream->inbound.certain_to_come() != 0; }) &&
          arrivals_.fast(clock_.now_ns());
 }
 
@@ -280,20 +280,20 @@ bool TcpPath::arm() {
   ++armed_;
   const uint64_t now = clock_.now_ns();
   bool unsure = false;
-  uint64_t nap_ns = tcp::LinkWatch::kInterval_ns;
+  uint64_t nap_ns = tcp::LinkMonitor::kInterval_ns;
   watched_.each<Link>([&](Link& link) {
-    Stream& lane = *link.lane;
-    if (lane.outbound.owed() != 0) flush(lane);
-    lane.outbound.settle();
-    unsure = unsure || lane.outbound.unsure();
-    if (lane.outbound.waits()) {
-      const uint64_t left = lane.outbound.awaited();
-      nap_ns = std::min(nap_ns, lane.drain.next_look_ns(now, lane.outbound.acknowledged(), left));
+    Stream& stream = *link.stream;
+    if (stream.outbound.owed() != 0) flush(stream);
+    stream.outbound.settle();
+    unsure = unsure || stream.outbound.unsure();
+    if (stream.outbound.waits()) {
+      const uint64_t left = stream.outbound.awaited();
+      nap_ns = std::min(nap_ns, stream.drain.next_look_ns(now, stream.outbound.acknowledged(), left));
     } else {
-      lane.drain.forget();
+      stream.drain.forget();
     }
-    if (lane.linked()) watch_link(lane);
-    ask_for(lane, lane.inbound.certain_to_come());
+    if (stream.linked()) watch_link(stream);
+    ask_for(stream, stream.inbound.certain_to_come());
   });
   may_be_unsure_ = unsure;
   wake_ns_ = ~uint64_t{0};
@@ -310,35 +310,35 @@ void TcpPath::look_after_unsure(uint64_t nap_ns) { wake_ns_ = std::min(wake_ns_,
 void TcpPath::disarm() {
   TERN_ASSERT(armed_ > 0);
   if (--armed_ != 0) return;
-  for (Stream* lane = blocked_.front(); lane; lane = blocked_.next(lane)) watch_link(*lane);
+  for (Stream* stream = blocked_.front(); stream; stream = blocked_.next(stream)) watch_link(*stream);
 }
 
 bool TcpPath::has_unsent() const {
   bool unsent = false;
   for (const auto& peer : peers_) {
     if (!peer) continue;
-    for (const auto& lane : peer->lanes) {
-      if (!lane) continue;
+    for (const auto& stream : peer->streams) {
+      if (!stream) continue;
       // The calling thread may sleep for long: a peer that does the same waits for our acknowledgement, which the
       // kernel would delay.
-      if (lane->link) port_->acknowledge_at_once(lane->link->stream.get());
-      unsent = lane->outbound.unsure() || unsent || !lane->outbound.empty() || lane->outbound.owed() != 0;
+      if (stream->link) port_->acknowledge_at_once(stream->link->handle.get());
+      unsent = stream->outbound.unsure() || unsent || !stream->outbound.empty() || stream->outbound.owed() != 0;
     }
   }
   return unsent;
 }
 
-void TcpPath::tell_on_the_way(std::vector<OnTheWay>& all) {
+void TcpPath::tell_on_the_way(std::vector<InTransit>& all) {
   for (size_t id = 0; id < peers_.size(); ++id) {
     const auto& peer = peers_[id];
     if (!peer) continue;
-    OnTheWay about{PeerId(id), "tcp"};
-    for (const auto& lane : peer->lanes) {
-      if (!lane) continue;
-      const uint64_t bytes = lane->outbound.backlog();
-      const bool arriving = lane->inbound.incomplete();
+    InTransit about{PeerId(id), "tcp"};
+    for (const auto& stream : peer->streams) {
+      if (!stream) continue;
+      const uint64_t bytes = stream->outbound.backlog();
+      const bool arriving = stream->inbound.incomplete();
       StreamPort::Silence silence;
-      if ((bytes != 0 || arriving) && lane->link && port_->silence(lane->link->stream.get(), silence))
+      if ((bytes != 0 || arriving) && stream->link && port_->silence(stream->link->handle.get(), silence))
         about.silent_ms = std::min<uint64_t>(about.silent_ms, silence.silent_ms);
       about.bytes += bytes;
       about.arriving |= arriving;

@@ -5,11 +5,11 @@
 // (Majumder 2004, sections 3.2 and 4.3): connections on demand, no reliability or flow control beyond the kernel's,
 // events rather than scans. Different from it: one connection carries both directions.
 //
-// A peer has streams, called lanes: the first carries all messages in order, further ones parts of long messages
-// (tcp_stripe.cc). A lane outlives its connection: when that is lost (a reset, a cable) the lane calls again, over
-// another network if there is one, and both streams continue at the byte they had reached (outbound.h, inbound.h).
+// A peer has streams: the first carries all messages in order, further ones parts of long messages
+// (tcp_stripe.cc). A stream outlives its connection: when that is lost (a reset, a cable) the stream calls again, over
+// another network if there is one, and both sides continue at the byte they had reached (outbound.h, inbound.h).
 // A peer is lost only if it answers at no address for as long as a first call may take, or if its host refuses calls
-// to a port where it listened before. A lane that had to leave its own network returns to it when that works again.
+// to a port where it listened before. A stream that had to leave its own network returns to it when that works again.
 //
 // How a connection is made: the peer's card (wire/card.h) is looked up, its addresses are tried in the order
 // of interfaces.h, both sides prove the job key (handshake.h), and of two connections made at the same time
@@ -47,7 +47,7 @@
 #include "fabric/tcp/call_timers.h"
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/hot_links.h"
-#include "fabric/tcp/link_watch.h"
+#include "fabric/tcp/link_monitor.h"
 #include "fabric/tcp/links.h"
 #include "fabric/tcp/local_host.h"
 #include "fabric/tcp/outbound.h"
@@ -99,7 +99,7 @@ class TcpPath final : public CountingPath {
   uint64_t next_deadline_ns() const override;
   bool arriving() const override;
   bool has_unsent() const override;
-  void tell_on_the_way(std::vector<OnTheWay>& all) override;
+  void tell_on_the_way(std::vector<InTransit>& all) override;
   Need unsent_hint() const override {
     if (more_ || !bursts_.empty() || !calls_.empty() || !blocked_.empty() || !sending_.finished.empty() ||
         !doomed_.empty())
@@ -129,28 +129,28 @@ class TcpPath final : public CountingPath {
   Peer& peer_at(PeerId id);
   Stream& stream_at(Peer& peer, size_t index);
   int complete();
-  TcpOutbound::Wait may_wait(Stream& lane, const wire::Header& header, size_t bytes);
+  TcpOutbound::Wait may_wait(Stream& stream, const wire::Header& header, size_t bytes);
   void end_bursts();
   int receive(Link& link);
   int receive_waiting(Peer& peer);
-  bool flush(Stream& lane, bool more = false);  ///< returns whether bytes have left, or are known to have arrived
-  bool try_again(Stream& lane);                 ///< the same; completes operations
+  bool flush(Stream& stream, bool more = false);  ///< returns whether bytes have left, or are known to have arrived
+  bool try_again(Stream& stream);                 ///< the same; completes operations
   void look_after_unsure(uint64_t nap_ns);
-  void watch_link(Stream& lane);
-  void ask_for(Stream& lane, uint64_t bytes);
+  void watch_link(Stream& stream);
+  void ask_for(Stream& stream, uint64_t bytes);
   int poll_events();
 
   // tcp_setup.cc, tcp_accept.cc
   Error start(const TcpOptions& options);
   Error look_up(Peer& peer);
-  void contact(Stream& lane);
-  void next_attempt(Stream& lane);
-  void end_round(Stream& lane);
-  bool host_answers(Stream& lane);
+  void contact(Stream& stream);
+  void next_attempt(Stream& stream);
+  void end_round(Stream& stream);
+  bool host_answers(Stream& stream);
   void attempt_failed(Setup& setup, const std::string& trouble);
-  void note_failure(Stream& lane, std::string trouble);
-  void on_call_due(Stream& lane);
-  void warn_of_silence(Stream& lane);
+  void note_failure(Stream& stream, std::string trouble);
+  void on_call_due(Stream& stream);
+  void warn_of_silence(Stream& stream);
   void accept_some(tcp::Listener& listener);
   bool make_room();
   void pause_accepting();
@@ -161,18 +161,18 @@ class TcpPath final : public CountingPath {
   void commit(Setup& setup);
   void answer(Setup& setup);
   void conclude(Setup& setup);
-  void establish(Setup& setup, Stream& lane);
+  void establish(Setup& setup, Stream& stream);
   void drop(Setup& setup);
   void run_timers(uint64_t now);
-  void shape(int stream);
+  void shape(int handle);
 
   // tcp_close.cc
   void doom(Peer& peer, int error_class, std::string trouble);
   int lose(Peer& peer);
   int lose_doomed();
   int link_ended(Link& link, TcpInbound::State how);
-  void give_up_link(Stream& lane);
-  void link_broken(Stream& lane, std::string why, bool network_is_bad);
+  void give_up_link(Stream& stream);
+  void link_broken(Stream& stream, std::string why, bool network_is_bad);
   void check_links();
   void on_interfaces(tcp::Interfaces& watch);
   int fail_operations(Peer& peer);
@@ -181,7 +181,7 @@ class TcpPath final : public CountingPath {
   // tcp_stripe.cc
   bool stripe(Peer& peer, SendOperation& operation);
   bool may_stripe(Peer& peer);
-  size_t open_lanes(Peer& peer, Stream** open);
+  size_t open_streams(Peer& peer, Stream** open);
 
   const PeerTable& table_;
   const std::unique_ptr<StreamPort> port_;  ///< outlives everything that holds a stream of it
@@ -192,7 +192,7 @@ class TcpPath final : public CountingPath {
   const TcpIdentity identity_;
   const int send_buffer_bytes_;
   const uint64_t connect_timeout_ns_;
-  const size_t max_lanes_, stripe_bytes_;
+  const size_t max_streams_, stripe_bytes_;
 
   tcp::LocalHost host_;
   TcpOutbound::Shared sending_;
@@ -206,7 +206,7 @@ class TcpPath final : public CountingPath {
   tcp::Bursts bursts_;
   tcp::HotLinks hot_;
   tcp::ArrivalRate arrivals_;
-  tcp::LinkWatch link_watch_;
+  tcp::LinkMonitor link_watch_;
   /// With a connection, and data that the socket did not take or the peer does not have.
   IntrusiveList<Stream> blocked_;
 

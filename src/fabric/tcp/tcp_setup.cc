@@ -21,7 +21,7 @@ constexpr const char* kRemedies =
 // If there are other addresses to try, one that does not answer gets this long: a thousand round trips of a network,
 // and two repetitions of the call (after 1 s each).
 constexpr uint64_t kAttempt_ns = 2 * kSecond_ns;
-// The same for a peer that has been connected before (its address is right), and how often a lane tries to return to
+// The same for a peer that has been connected before (its address is right), and how often a stream tries to return to
 // its own network: a call a second costs nothing.
 constexpr uint64_t kRepeatedAttempt_ns = kSecond_ns, kFailbackInterval_ns = kSecond_ns;
 // Rounds in which every address refused: the peer listened when it published its card, so it has ended. More than one,
@@ -69,7 +69,7 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, std::uniqu
       identity_{table_.my_name(), options.key, wire::kVersion, agreement_of(tunables), tunables.encrypt != 0, &table_},
       send_buffer_bytes_(options.send_buffer_bytes),
       connect_timeout_ns_(uint64_t(tunables.tcp_connect_timeout_s) * kSecond_ns),
-      max_lanes_(std::min(size_t(tunables.tcp_lanes), wire::kMaxLanes)),
+      max_streams_(std::min(size_t(tunables.tcp_lanes), wire::kMaxStreams)),
       stripe_bytes_(size_t(tunables.tcp_stripe_bytes)),
       host_(*port_, tunables),
       sending_{.port = *port_},
@@ -93,13 +93,13 @@ Error TcpPath::start(const TcpOptions& options) {
   return {};
 }
 
-void TcpPath::shape(int stream) {
-  if (send_buffer_bytes_ != 0) port_->set_send_buffer(stream, send_buffer_bytes_);
+void TcpPath::shape(int handle) {
+  if (send_buffer_bytes_ != 0) port_->set_send_buffer(handle, send_buffer_bytes_);
 }
 
 void TcpPath::drop(Setup& setup) {
   admission_.remove(setup);
-  if (setup.lane) setup.lane->setup = nullptr;
+  if (setup.stream) setup.stream->setup = nullptr;
   watched_.retire(setup);
 }
 
@@ -116,130 +116,130 @@ Error TcpPath::look_up(Peer& peer) {
 }
 
 // Begins to call: for the first time, or after a connection was lost.
-void TcpPath::contact(Stream& lane) {
-  lane.state = StreamState::calling;
-  calls_.set(lane, true);
-  lane.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
-  lane.warn_ns = lane.generation == 0 && log_ && !warned_ ? clock_.now_ns() + kWarning_ns : kNever_ns;
-  lane.next_candidate = 0;
-  lane.rounds = lane.hang_ups = 0;
-  lane.only_refusals = true;
-  lane.refused = lane.unanswered = false;
-  if (Error error = look_up(lane.peer)) return doom(lane.peer, error.error_class(), std::string(error.text()));
-  lane.candidates = lane.peer.candidates;
+void TcpPath::contact(Stream& stream) {
+  stream.state = StreamState::calling;
+  calls_.set(stream, true);
+  stream.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
+  stream.warn_ns = stream.generation == 0 && log_ && !warned_ ? clock_.now_ns() + kWarning_ns : kNever_ns;
+  stream.next_candidate = 0;
+  stream.rounds = stream.hang_ups = 0;
+  stream.only_refusals = true;
+  stream.refused = stream.unanswered = false;
+  if (Error error = look_up(stream.peer)) return doom(stream.peer, error.error_class(), std::string(error.text()));
+  stream.candidates = stream.peer.candidates;
   // Stream k prefers the k-th of the networks, in the order of their first addresses.
   std::vector<uint32_t> networks;
-  for (auto& candidate : lane.candidates) {
+  for (auto& candidate : stream.candidates) {
     if (std::find(networks.begin(), networks.end(), candidate.network) == networks.end())
       networks.push_back(candidate.network);
   }
-  uint32_t own = networks[lane.index % networks.size()];
-  std::stable_partition(lane.candidates.begin(), lane.candidates.end(),
+  uint32_t own = networks[stream.index % networks.size()];
+  std::stable_partition(stream.candidates.begin(), stream.candidates.end(),
                         [&](auto& candidate) { return candidate.network == own; });
-  if (lane.generation == 0) next_attempt(lane);
+  if (stream.generation == 0) next_attempt(stream);
 }
 
-void TcpPath::next_attempt(Stream& lane) {
-  if (lane.next_candidate == 0) lane.tried.clear();
-  while (lane.next_candidate < lane.candidates.size()) {
-    const TcpCandidate& candidate = lane.candidates[lane.next_candidate++];
-    if (lane.link && candidate.network != lane.candidates.front().network) break;  // it only wants its own network
+void TcpPath::next_attempt(Stream& stream) {
+  if (stream.next_candidate == 0) stream.tried.clear();
+  while (stream.next_candidate < stream.candidates.size()) {
+    const TcpCandidate& candidate = stream.candidates[stream.next_candidate++];
+    if (stream.link && candidate.network != stream.candidates.front().network) break;  // it only wants its own network
     SocketAddress address(candidate.address, candidate.scope);
-    lane.proposed = std::max(lane.proposed, lane.generation) + 1;
-    auto setup =
-        std::make_unique<Setup>(identity_, table_.name(lane.peer.id), lane.index, lane.proposed, lane.generation);
-    const int stream = port_->connect(address, host_.congestion());
+    stream.proposed = std::max(stream.proposed, stream.generation) + 1;
+    auto setup = std::make_unique<Setup>(identity_, table_.name(stream.peer.id), stream.index, stream.proposed,
+                                         stream.generation);
+    const int handle = port_->connect(address, host_.congestion());
     const std::string interface = host_.interface_of(candidate.network);
     setup->where = address.text() + (interface.empty() ? "" : " over " + interface);
-    if (stream < 0) {
-      (stream == -ECONNREFUSED ? lane.refused : lane.only_refusals) = stream == -ECONNREFUSED;
-      note_failure(lane, setup->where + ": " + errno_text(-stream));
+    if (handle < 0) {
+      (handle == -ECONNREFUSED ? stream.refused : stream.only_refusals) = handle == -ECONNREFUSED;
+      note_failure(stream, setup->where + ": " + errno_text(-handle));
       continue;
     }
-    setup->stream = StreamHandle(*port_, stream);
-    shape(stream);
-    port_->ask_if_alive(stream, true);
+    setup->handle = StreamHandle(*port_, handle);
+    shape(handle);
+    port_->ask_if_alive(handle, true);
     uint64_t now = clock_.now_ns();
-    bool last = lane.next_candidate == lane.candidates.size() && lane.generation == 0;
-    setup->deadline_ns = last                   ? std::max(lane.give_up_ns, now + kAttempt_ns)
-                         : lane.generation == 0 ? now + kAttempt_ns
-                                                : now + kRepeatedAttempt_ns;
+    bool last = stream.next_candidate == stream.candidates.size() && stream.generation == 0;
+    setup->deadline_ns = last                     ? std::max(stream.give_up_ns, now + kAttempt_ns)
+                         : stream.generation == 0 ? now + kAttempt_ns
+                                                  : now + kRepeatedAttempt_ns;
     setup->connected = false;
-    setup->lane = &lane;
-    lane.setup = setup.get();
+    setup->stream = &stream;
+    stream.setup = setup.get();
     watched_.watch(watched_.adopt(std::move(setup)), kReadable | kWritable);
     // On loopback the connection is made already, although the call did not say so: greet at once.
-    if (port_->ready(stream, kWritable) == kWritable) on_setup(*lane.setup, kWritable);
+    if (port_->ready(handle, kWritable) == kWritable) on_setup(*stream.setup, kWritable);
     return;
   }
-  end_round(lane);
+  end_round(stream);
 }
 
 // No address has answered: all are tried again later, unless the peer is certainly lost.
-void TcpPath::end_round(Stream& lane) {
+void TcpPath::end_round(Stream& stream) {
   uint64_t now = clock_.now_ns();
-  lane.next_candidate = 0;
-  if (lane.link) {  // it only wanted to return to its own network
-    lane.retry_ns = now + kFailbackInterval_ns;
+  stream.next_candidate = 0;
+  if (stream.link) {  // it only wanted to return to its own network
+    stream.retry_ns = now + kFailbackInterval_ns;
     return;
   }
-  ++lane.rounds;
+  ++stream.rounds;
   // An address that accepted calls and now refuses them means that the process has ended, whatever other addresses say;
   // if its connection was closed too, that is certain.
-  bool nobody_there =
-      (lane.generation != 0 ? lane.refused : lane.only_refusals) && (lane.closed || lane.rounds >= kRefusedRounds);
-  if (!nobody_there && now >= lane.give_up_ns && lane.unanswered && host_answers(lane)) {
+  bool nobody_there = (stream.generation != 0 ? stream.refused : stream.only_refusals) &&
+                      (stream.closed || stream.rounds >= kRefusedRounds);
+  if (!nobody_there && now >= stream.give_up_ns && stream.unanswered && host_answers(stream)) {
     // Its process is alive, or its kernel would refuse the call; but it does not accept calls: it computes, and
     // others have filled its queue.
-    lane.give_up_ns = now + connect_timeout_ns_;
+    stream.give_up_ns = now + connect_timeout_ns_;
     if (log_) {
-      log_->info("tcp: rank " + std::to_string(lane.peer.id) +
+      log_->info("tcp: rank " + std::to_string(stream.peer.id) +
                  " takes no connections, but its host answers; waiting on");
     }
   }
-  if (nobody_there || now >= lane.give_up_ns + (lane.host.asked() ? kHostAnswer_ns : 0)) {
-    std::string trouble = "it cannot be reached: " + lane.peer.trouble;
-    if (lane.generation == 0) trouble += kRemedies;
-    if (!lane.loss.empty()) trouble = lane.loss + "; called again, " + trouble;
-    return doom(lane.peer, int(ErrorClass::proc_aborted), std::move(trouble));
+  if (nobody_there || now >= stream.give_up_ns + (stream.host.asked() ? kHostAnswer_ns : 0)) {
+    std::string trouble = "it cannot be reached: " + stream.peer.trouble;
+    if (stream.generation == 0) trouble += kRemedies;
+    if (!stream.loss.empty()) trouble = stream.loss + "; called again, " + trouble;
+    return doom(stream.peer, int(ErrorClass::proc_aborted), std::move(trouble));
   }
-  lane.only_refusals = true;
-  lane.refused = lane.unanswered = false;
-  lane.retry_ns = now + std::min(kMaxPause_ns, kFirstPause_ns << std::min(lane.rounds, 6));
+  stream.only_refusals = true;
+  stream.refused = stream.unanswered = false;
+  stream.retry_ns = now + std::min(kMaxPause_ns, kFirstPause_ns << std::min(stream.rounds, 6));
 }
 
 // Asks the peer's host if that was not done yet; true when it has answered.
-bool TcpPath::host_answers(Stream& lane) {
-  if (lane.host.answered(*port_)) return true;
-  if (!lane.host.asked() && !lane.candidates.empty()) {
-    const TcpCandidate& candidate = lane.candidates[size_t(lane.rounds) % lane.candidates.size()];
-    lane.host.ask(*port_, SocketAddress(candidate.address, candidate.scope));
-    lane.give_up_ns = clock_.now_ns();  // a round may have ended long after it: the answer's time starts now
+bool TcpPath::host_answers(Stream& stream) {
+  if (stream.host.answered(*port_)) return true;
+  if (!stream.host.asked() && !stream.candidates.empty()) {
+    const TcpCandidate& candidate = stream.candidates[size_t(stream.rounds) % stream.candidates.size()];
+    stream.host.ask(*port_, SocketAddress(candidate.address, candidate.scope));
+    stream.give_up_ns = clock_.now_ns();  // a round may have ended long after it: the answer's time starts now
   }
   return false;
 }
 
 // The peer's trouble is that of all addresses of this round.
-void TcpPath::note_failure(Stream& lane, std::string trouble) {
-  lane.tried.push_back(std::move(trouble));
-  lane.peer.trouble.clear();
-  for (const std::string& one : lane.tried) lane.peer.trouble += (lane.peer.trouble.empty() ? "" : "; ") + one;
+void TcpPath::note_failure(Stream& stream, std::string trouble) {
+  stream.tried.push_back(std::move(trouble));
+  stream.peer.trouble.clear();
+  for (const std::string& one : stream.tried) stream.peer.trouble += (stream.peer.trouble.empty() ? "" : "; ") + one;
 }
 
 // An outgoing attempt has ended without a connection.
 void TcpPath::attempt_failed(Setup& setup, const std::string& trouble) {
-  Stream& lane = *setup.lane;
-  note_failure(lane, setup.where + ": " + trouble);
+  Stream& stream = *setup.stream;
+  note_failure(stream, setup.where + ": " + trouble);
   if (setup.connected) {
     // The peer was alive, perhaps for a long time before it answered: the time limit starts again.
-    lane.only_refusals = false;
-    if (lane.hang_ups++ == 0 && lane.generation == 0) lane.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
+    stream.only_refusals = false;
+    if (stream.hang_ups++ == 0 && stream.generation == 0) stream.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
   }
   drop(setup);
-  if (lane.link) {
-    end_round(lane);
+  if (stream.link) {
+    end_round(stream);
   } else {
-    next_attempt(lane);
+    next_attempt(stream);
   }
 }
 
@@ -250,34 +250,34 @@ void TcpPath::run_timers(uint64_t now) {
   if (admission_.resume(now)) {
     watched_.each<tcp::Listener>([this](tcp::Listener& listener) { watched_.watch(listener, kReadable); });
   }
-  calls_.run(now, [this](Stream& lane) { on_call_due(lane); });
+  calls_.run(now, [this](Stream& stream) { on_call_due(stream); });
 }
 
 // Its attempt, or the pause before the next one, is over.
-void TcpPath::on_call_due(Stream& lane) {
-  if (clock_.now_ns() >= lane.warn_ns) {
-    warn_of_silence(lane);
-    if (lane.due_ns() > clock_.now_ns()) return;
+void TcpPath::on_call_due(Stream& stream) {
+  if (clock_.now_ns() >= stream.warn_ns) {
+    warn_of_silence(stream);
+    if (stream.due_ns() > clock_.now_ns()) return;
   }
-  if (lane.setup) {
-    lane.only_refusals = false;
-    lane.unanswered = true;
-    attempt_failed(*lane.setup, "no answer");
+  if (stream.setup) {
+    stream.only_refusals = false;
+    stream.unanswered = true;
+    attempt_failed(*stream.setup, "no answer");
   } else {
-    lane.retry_ns = kNever_ns;
-    next_attempt(lane);
+    stream.retry_ns = kNever_ns;
+    next_attempt(stream);
   }
 }
 
 // Once for each rank: what blocks one way blocks others. Names the best of the peer's addresses.
-void TcpPath::warn_of_silence(Stream& lane) {
-  lane.warn_ns = kNever_ns;
-  if (std::exchange(warned_, true) || lane.candidates.empty() || (lane.setup && lane.setup->connected)) return;
-  const TcpCandidate& candidate = lane.candidates.front();
-  const size_t others = lane.candidates.size() - 1;
+void TcpPath::warn_of_silence(Stream& stream) {
+  stream.warn_ns = kNever_ns;
+  if (std::exchange(warned_, true) || stream.candidates.empty() || (stream.setup && stream.setup->connected)) return;
+  const TcpCandidate& candidate = stream.candidates.front();
+  const size_t others = stream.candidates.size() - 1;
   const std::string interface = host_.interface_name(candidate.network);
-  const uint64_t now = clock_.now_ns(), left_s = lane.give_up_ns > now ? (lane.give_up_ns - now) / kSecond_ns : 0;
-  log_->warn("tcp: rank " + std::to_string(lane.peer.id) + " does not answer at " + wire::to_text(candidate.address) +
+  const uint64_t now = clock_.now_ns(), left_s = stream.give_up_ns > now ? (stream.give_up_ns - now) / kSecond_ns : 0;
+  log_->warn("tcp: rank " + std::to_string(stream.peer.id) + " does not answer at " + wire::to_text(candidate.address) +
              (interface.empty() ? "" : " (interface " + interface + ")") +
              (others == 0 ? "" : " nor at its other addresses (" + std::to_string(others) + ")") + " for " +
              std::to_string(kWarning_ns / kSecond_ns) +

@@ -28,13 +28,13 @@ class WatchSet {
   }
   void watch(Watched& watched, uint32_t events) {
     if (watched.interest == events) return;
-    port_.watch(watched.stream.get(), watched.interest, events, &watched);
+    port_.watch(watched.handle.get(), watched.interest, events, &watched);
     watched.interest = events;
   }
   /// Closes its stream.
   void retire(Watched& watched) {
-    if (watched.stream) watch(watched, 0);
-    watched.stream.reset();
+    if (watched.handle) watch(watched, 0);
+    watched.handle.reset();
     watched.kind = Watched::Kind::dead;
     const size_t slot = watched.slot;
     retired_.push_back(std::move(all_[slot]));

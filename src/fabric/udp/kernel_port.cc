@@ -180,8 +180,8 @@ Error KernelPort::meet(PeerId id, const wire::DatagramCard& card) {
   const wire::Card& first = card.channels.front();
   int shortage = 0;
   for (const TcpCandidate& candidate : rank_candidates(ours, host_, first)) {
-    Way way;
-    const int error = find_way(candidate.address, candidate.scope, way);
+    AddressPair pair;
+    const int error = find_pair(candidate.address, candidate.scope, pair);
     if (is_shortage(error)) shortage = error;
     if (error != 0) continue;
     wire::CardAddress address = candidate.address;
@@ -189,13 +189,13 @@ Error KernelPort::meet(PeerId id, const wire::DatagramCard& card) {
     for (int channel = 0; channel <= channels_; ++channel) {
       address.port = port_at(card.channels[size_t(channel)], candidate.address);
       known = known && address.port != 0;
-      (channel < channels_ ? way.to[channel] : way.life) = SocketAddress(address, candidate.scope);
+      (channel < channels_ ? pair.to[channel] : pair.life) = SocketAddress(address, candidate.scope);
     }
-    if (known) peer->ways.push_back(way);
+    if (known) peer->pairs.push_back(pair);
   }
-  if (peer->ways.empty() && shortage != 0)
+  if (peer->pairs.empty() && shortage != 0)
     return Error(ErrorClass::other, "no way to it can be looked for: " + errno_text(shortage));
-  if (peer->ways.empty()) {
+  if (peer->pairs.empty()) {
     std::string theirs;
     for (auto& address : first.addresses) theirs += " " + wire::to_text(address);
     return Error(ErrorClass::other, "no network leads from here to any of its addresses (" +
@@ -209,7 +209,7 @@ Error KernelPort::meet(PeerId id, const wire::DatagramCard& card) {
 
 // Which of this host's sockets the kernel's routes would send from, and how large its packets are. Returns 0, or an
 // errno number.
-int KernelPort::find_way(const wire::CardAddress& to, uint32_t scope, Way& way) const {
+int KernelPort::find_pair(const wire::CardAddress& to, uint32_t scope, AddressPair& pair) const {
   const SocketAddress target(to, scope);
   Descriptor fd(socket(target.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd || connect(fd.get(), target.get(), target.bytes) != 0) return errno;
@@ -217,28 +217,28 @@ int KernelPort::find_way(const wire::CardAddress& to, uint32_t scope, Way& way) 
   auto local = std::find_if(locals_.begin(), locals_.end(),
                             [&](const Local& ours) { return same_host(from, ours.address.address); });
   if (local == locals_.end()) return ENETUNREACH;
-  way.local = size_t(local - locals_.begin());
+  pair.local = size_t(local - locals_.begin());
   const bool four = target.storage.ss_family == AF_INET;
   int mtu = 0;
   socklen_t bytes = sizeof mtu;
   if (getsockopt(fd.get(), four ? int(IPPROTO_IP) : int(IPPROTO_IPV6), four ? IP_MTU : IPV6_MTU, &mtu, &bytes) != 0 ||
       mtu < kMinMtu)
     mtu = kMinMtu;
-  way.datagram_bytes = std::min(size_t(mtu) - (four ? kHeads4 : kHeads6), most_bytes_);
+  pair.datagram_bytes = std::min(size_t(mtu) - (four ? kHeads4 : kHeads6), most_bytes_);
   return 0;
 }
 
 uint32_t KernelPort::change_route(PeerId id) {
   Peer& peer = *peers_[id];
-  peer.current = (peer.current + 1) % peer.ways.size();
-  return uint32_t(peer.ways.size());
+  peer.current = (peer.current + 1) % peer.pairs.size();
+  return uint32_t(peer.pairs.size());
 }
 
 void KernelPort::follow(PeerId id, uint64_t route) {
   Peer& peer = *peers_[id];
-  if (peer.ways[peer.current].local == size_t(route) || peer.ways.size() == 1) return;
-  for (size_t i = 0; i < peer.ways.size(); ++i) {
-    if (peer.ways[i].local == size_t(route)) {
+  if (peer.pairs[peer.current].local == size_t(route) || peer.pairs.size() == 1) return;
+  for (size_t i = 0; i < peer.pairs.size(); ++i) {
+    if (peer.pairs[i].local == size_t(route)) {
       peer.current = i;
       return;
     }
@@ -249,9 +249,9 @@ void KernelPort::follow(PeerId id, uint64_t route) {
 
 size_t KernelPort::send(PeerId id, int channel, const iovec* datagrams, size_t count) {
   Peer& peer = *peers_[id];
-  const Way& way = peer.ways[peer.current];
-  const int fd = locals_[way.local].sockets[channel].get();
-  const SocketAddress& to = way.to[channel];
+  const AddressPair& pair = peer.pairs[peer.current];
+  const int fd = locals_[pair.local].sockets[channel].get();
+  const SocketAddress& to = pair.to[channel];
   if (count > 1 && segmentation_) return send_cut(fd, to, datagrams, count);
   return send_each(fd, to, datagrams, count);
 }
@@ -389,12 +389,12 @@ void KernelPort::look_at_all() {
 void KernelPort::ask_life(PeerId id) {
   Peer& peer = *peers_[id];
   if (!peer.question) {
-    peer.asked_way = peer.current;
-  } else if (peer.ways.size() > 1) {  // its host has not answered the last call
+    peer.asked_pair = peer.current;
+  } else if (peer.pairs.size() > 1) {  // its host has not answered the last call
     peer.question.reset();
-    peer.asked_way = (peer.asked_way + 1) % peer.ways.size();
+    peer.asked_pair = (peer.asked_pair + 1) % peer.pairs.size();
   }
-  const SocketAddress& address = peer.ways[peer.asked_way].life;
+  const SocketAddress& address = peer.pairs[peer.asked_pair].life;
   if (!peer.question) {
     const int result = begin_connect(address, peer.question);
     peer.refused = result == ECONNREFUSED;

@@ -40,7 +40,9 @@ class KernelPort final : public DatagramPort {
 
   void describe(wire::DatagramCard& card) const override;
   Error meet(PeerId peer, const wire::DatagramCard& card) override;
-  size_t datagram_bytes(PeerId peer) const override { return peers_[peer]->ways[peers_[peer]->current].datagram_bytes; }
+  size_t datagram_bytes(PeerId peer) const override {
+    return peers_[peer]->pairs[peers_[peer]->current].datagram_bytes;
+  }
   size_t buffer_bytes() const override { return buffer_bytes_; }
   size_t send(PeerId peer, int channel, const iovec* datagrams, size_t count) override;
   size_t receive(Arrival* out) override;
@@ -60,22 +62,22 @@ class KernelPort final : public DatagramPort {
   bool segments() const { return segmentation_; }
 
  private:
-  /// One way to a peer: from one address of this host to one of its.
-  struct Way {
+  /// Where datagrams to a peer go: from one address of this host to one of its.
+  struct AddressPair {
     SocketAddress to[2];  ///< by channel
     SocketAddress life;   ///< TCP
     size_t local = 0;     ///< this host's (locals_)
     size_t datagram_bytes = 0;
   };
   struct Peer {
-    std::vector<Way> ways;  ///< best first
+    std::vector<AddressPair> pairs;  ///< best first
     size_t current = 0;
     /// A TCP connection that shows whether the process lives. Kept open while the process is silent: it takes one place
     /// in the queue of a peer that computes, however long that lasts.
     Descriptor question;
-    size_t asked_way = 0;  ///< of the question
-    bool refused = false;  ///< the call was refused at once
-    HostQuestion host;     ///< asked in addition (through streams_), for a peer whose queue is full
+    size_t asked_pair = 0;  ///< of the question
+    bool refused = false;   ///< the call was refused at once
+    HostQuestion host;      ///< asked in addition (through streams_), for a peer whose queue is full
   };
   struct Local {
     LocalAddress address;
@@ -88,7 +90,7 @@ class KernelPort final : public DatagramPort {
   Error start(const std::string& interfaces);
   Error open(Local& local);
   Error open_socket(Local& local, int channel);
-  int find_way(const wire::CardAddress& to, uint32_t scope, Way& way) const;
+  int find_pair(const wire::CardAddress& to, uint32_t scope, AddressPair& pair) const;
   size_t send_cut(int fd, const SocketAddress& to, const iovec* datagrams, size_t count);
   size_t send_each(int fd, const SocketAddress& to, const iovec* datagrams, size_t count);
   size_t read_socket(size_t index, Arrival* out);

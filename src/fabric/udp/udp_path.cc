@@ -141,11 +141,11 @@ bool UdpPath::has_unsent() const {
   });
 }
 
-void UdpPath::tell_on_the_way(std::vector<OnTheWay>& all) {
+void UdpPath::tell_on_the_way(std::vector<InTransit>& all) {
   const uint64_t now = clock_.now_ns();
   for (const Peer* peer : busy_) {
     if (peer->lost || !(peer->channel->unsent() || peer->channel->unacknowledged())) continue;
-    OnTheWay about{peer->id, "udp", OnTheWay::kUnknown};
+    InTransit about{peer->id, "udp", InTransit::kUnknown};
     if (peer->heard_ns != 0) about.silent_ms = (now - std::min(now, peer->heard_ns)) / 1'000'000;
     all.push_back(about);
   }

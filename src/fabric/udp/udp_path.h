@@ -79,7 +79,7 @@ class UdpPath final : public CountingPath {
   bool arm() override;
   uint64_t next_deadline_ns() const override;
   bool has_unsent() const override;
-  void tell_on_the_way(std::vector<OnTheWay>& all) override;
+  void tell_on_the_way(std::vector<InTransit>& all) override;
 
  private:
   struct Peer : Lane {

@@ -80,7 +80,7 @@ void Endpoints::register_kinds(wire::Kind first, wire::Kind last, MessageHandler
     all_handlers_.push_back(&handler);
 }
 
-/// A posted message that waits for room: the payload follows the object in its allocation.
+/// A posted message that waits for room, with a copy of its payload.
 struct Endpoints::Post final : SendOperation {
   Endpoints* owner = nullptr;
   std::unique_ptr<std::byte[]> payload_copy;

@@ -40,7 +40,7 @@ class alignas(64) Endpoint {
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  // --- The way to the peer. Messages that a receive will match go by the first three only, which count them.
+  // --- Messages to the peer. Those that a receive will match go by the first three only, which count them.
   /// As Path::try_send.
   bool try_send_message(const wire::Header& header, const void* payload, size_t bytes) {
     if (!path_->try_send(*lane_, header, payload, bytes)) return false;
@@ -60,7 +60,7 @@ class alignas(64) Endpoint {
     operation.lane = lane_;
     path_->enqueue(operation);
   }
-  /// The same for what no receive matches.
+  /// As Path::try_send and Path::enqueue, for what no receive matches.
   bool try_send(const wire::Header& header, const void* payload, size_t bytes) {
     TERN_ASSERT(!is_message(header));
     return path_->try_send(*lane_, header, payload, bytes);
@@ -99,7 +99,8 @@ class alignas(64) Endpoint {
   size_t eager_limit() const { return eager_limit_; }
   /// Longest message that leaves without a request, if it does at once; -1: none does (tuple queues).
   int32_t blocking_limit() const { return blocking_limit_; }
-  /// The same of nonblocking sends; longer ones are left to the path, which saves it a copy.
+  /// Longest message of a nonblocking send that leaves without a request; longer ones are left to the path, which saves
+  /// it a copy.
   int32_t at_once_limit() const { return at_once_limit_; }
   bool peeks() const { return peeks_; }
   /// Every message is looked at from now on, whether a queue takes it.

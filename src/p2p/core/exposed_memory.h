@@ -33,7 +33,7 @@ class ExposedMemory {
   }
   bool empty() const { return key_.empty(); }
   const RemoteKey& key() const { return key_; }
-  /// The same memory, whose key says from now on that copies need the lock. As CopyArbiter::add_copy_lock.
+  /// From now on the key says that copies need the lock. As CopyArbiter::add_copy_lock.
   bool add_copy_lock(Endpoint& to) {
     if (!to.arbiter->add_copy_lock(key_)) return false;
     to_ = &to;

@@ -66,7 +66,7 @@ class alignas(64) Sends {
     send.complete_ = false;
     ++open_;
   }
-  /// The same for a hybrid send, which counts by the request that carries its copy.
+  /// Complete already, a hybrid send waits again; it counts by the request that carries its copy.
   void reopen_uncounted(SendRequest& send) { send.complete_ = false; }
   void set_complete_unbegun(SendRequest& send) { send.complete_ = true; }
   /// Its state is that of a rendezvous, until completion.

@@ -57,7 +57,7 @@ class Unexpected {
   /// Keeps an arrived message, to be found by receives from now on; with room for its data, unless that comes later
   /// (rts).
   UnexpectedMessage& keep(Endpoint& from, const wire::Header& header, size_t bytes);
-  /// The same for one whose data is still in a tuple queue; `later` says which others of its sender it precedes.
+  /// Keeps a message whose data is still in a tuple queue; `later` says which others of its sender it precedes.
   template <typename Later>
   void keep_in_order(UnexpectedMessage& message, Later&& later) {
     matching_.add_waiting_before(message,

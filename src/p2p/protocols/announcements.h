@@ -78,8 +78,8 @@ class alignas(64) Announcements final : Chore {
       return unless_filled(*receive, header);
     return receive;
   }
-  /// The same for an rts that offers no memory. `served`: the data of its message has come before it, nothing is left
-  /// to do; null is returned.
+  /// The receive that an rts without memory matches; null: none. `served`: the data of its message has come before it,
+  /// nothing is left to do; null is returned.
   ReceiveRequest* receive_for_put(Endpoint& peer, const wire::Header& header, const wire::RendezvousBody& body,
                                   bool& served);
   /// The data comes by messages after all: it must not be looked at until all of it is there.

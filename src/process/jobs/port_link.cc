@@ -136,7 +136,7 @@ bool PortLink::take_blocks() {
     const size_t whole = sizeof head + head.length + TcpCipher::kTagBytes;
     if (input_.size() - at < whole) break;
     auto* data = reinterpret_cast<std::byte*>(input_.data() + at + sizeof head);
-    if (!opener_.open(head, data) || message_.size() + head.length > kMaxMessage_bytes) return false;
+    if (!opener_.open(head, data) || message_.size() + head.length > kMaxMessageBytes) return false;
     message_.append(reinterpret_cast<const char*>(data), head.length);
     if (head.length < wire::kMaxBlockBytes) messages_.push_back(std::exchange(message_, {}));
     at += whole;
@@ -166,7 +166,7 @@ bool PortLink::advance() {
 }
 
 void PortLink::send(std::string_view message) {
-  TERN_ASSERT(proven_ && message.size() <= kMaxMessage_bytes);
+  TERN_ASSERT(proven_ && message.size() <= kMaxMessageBytes);
   bool last = false;
   while (!last) {
     const std::string_view piece = message.substr(0, wire::kMaxBlockBytes);

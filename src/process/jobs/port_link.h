@@ -48,7 +48,7 @@ class PortLink {
 
  private:
   /// Longer messages end the connection: a group of 10^6 ranks needs some 300 MB.
-  static constexpr size_t kMaxMessage_bytes = size_t{1} << 30;
+  static constexpr size_t kMaxMessageBytes = size_t{1} << 30;
 
   static TcpIdentity identity(const TcpKey& secret, RankName name);
   void try_next();

@@ -19,7 +19,7 @@ inline constexpr const char kSpawnAnswerVariable[] = "TERN_SPAWN_ANSWER";
 inline constexpr const char kParentPortVariable[] = "TERN_PARENT_PORT";
 inline constexpr std::string_view kSpawnStarted = "started", kSpawnFailed = "failed: ", kSpawnBroken = "broken";
 
-/// More processes no job has (mpiexec -n).
+/// The most processes a job may have (mpiexec -n).
 inline constexpr int kMaxJobRanks = 1 << 20;
 
 /// argv of the mpiexec, its name included. `universe`: the new job's MPI_UNIVERSE_SIZE; -1: without limit.

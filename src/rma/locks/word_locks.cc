@@ -14,7 +14,7 @@ using WordKind = WordOperation::Kind;
 using Wants = LockMachine::Wants;
 
 // A holder that is silent so long is asked whether it lives.
-constexpr uint64_t kProbeNs = 100'000'000;
+constexpr uint64_t kProbe_ns = 100'000'000;
 
 }  // namespace
 
@@ -152,9 +152,9 @@ bool WordLocks::check_lost(Lock& lock) {
 // loss like those that the path reports.
 void WordLocks::look_for_life(Lock& lock, uint64_t now_ns) {
   if (!lock.machine->waiting()) return;
-  if (lock.probe_ns == 0) lock.probe_ns = now_ns + kProbeNs;
+  if (lock.probe_ns == 0) lock.probe_ns = now_ns + kProbe_ns;
   if (now_ns < lock.probe_ns || lock.probing) return;
-  lock.probe_ns = now_ns + kProbeNs;
+  lock.probe_ns = now_ns + kProbe_ns;
   uint32_t rank = lock.machine->blocker();
   if (rank == LockMachine::kNobody) rank = next_probed_++ % uint32_t(ranks_.size());
   if (rank == me_) return;

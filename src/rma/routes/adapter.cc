@@ -47,7 +47,7 @@ bool AdapterRoute::takes(Target& target, const Operation& o) {
   const size_t bytes = o.worked_bytes();
   if (bytes == 0) return false;
   // The request for the lock takes short operations along.
-  if (!locks_.by_words() && target.lock.state == LockState::wanted && bytes <= kMaxInside_bytes) return false;
+  if (!locks_.by_words() && target.lock.state == LockState::wanted && bytes <= kMaxInsideBytes) return false;
   if (target.endpoint.autonomous() || !target.endpoint.peer_is_polling(true)) return true;
   return bytes >= context_.environment.transfer_from_bytes() && !target.endpoint.stream_is_faster(bytes);
 }

@@ -10,13 +10,13 @@ void CellRoute::make(SharedPart& part, int me, NodeCells::Serve serve, Answered 
   TERN_ASSERT(!cells_);
   cells_ = std::make_unique<NodeCells>(
       part, me, [this](int rank) { context_.nudge(rank); }, std::move(serve), std::move(answered));
-  context_.environment.turns().add(*cells_);
-  context_.environment.turns().wake();
+  context_.environment.word_poller().add(*cells_);
+  context_.environment.word_poller().wake();
 }
 
 void CellRoute::end() {
   if (!cells_) return;
-  context_.environment.turns().remove(*cells_);
+  context_.environment.word_poller().remove(*cells_);
   cells_.reset();
 }
 

@@ -31,7 +31,7 @@ class CellRoute {
   /// Whether a batch of that many bytes may be written into the target's cell, if all messages before it are confirmed.
   bool takes(const Target& target, size_t bytes) const {
     return cells_ && target.routes.has(Route::cell) && !target.flight.in_cell && !target.flight.unasked &&
-           bytes <= kMaxAsked_bytes;
+           bytes <= kMaxAskedBytes;
   }
   /// The batch that is being filled.
   bool takes_open(const Target& target) const {
@@ -49,8 +49,8 @@ class CellRoute {
  private:
   // Longer batches are quicker as messages, whose lines the target fetches in advance (a put of 512 bytes: 0.72 us, in
   // a cell 0.80; of 64 bytes 0.54 and 0.48).
-  static constexpr size_t kMaxAsked_bytes = 320;
-  static_assert(kMaxAsked_bytes <= NodeCell::kRoom_bytes);
+  static constexpr size_t kMaxAskedBytes = 320;
+  static_assert(kMaxAskedBytes <= NodeCell::kRoomBytes);
 
   WindowContext& context_;
   std::unique_ptr<NodeCells> cells_;  ///< null: there are none

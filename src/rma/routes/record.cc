@@ -15,9 +15,9 @@ namespace {
 
 // Length of the pieces of operations that the target works on as a whole (it copies what they bring): longer ones than
 // the second-level cache holds gain nothing, and the target's memory stays bounded.
-constexpr size_t kPiece_bytes = 256 * 1024;
+constexpr size_t kPieceBytes = 256 * 1024;
 // A parcel of records leaves when it is this long, or when the path takes no more at once.
-constexpr size_t kParcel_bytes = 8192;
+constexpr size_t kParcelBytes = 8192;
 // With this many posted messages that wait for room on their way, the caller helps them along before it adds more.
 constexpr uint32_t kManyQueued = 64;
 
@@ -66,8 +66,8 @@ void RecordRoute::put_piece(const Operation& operation, Target& target, WindowOp
   const size_t bytes = size_t(body.bytes);
   const bool swap = operation.action == WindowAction::compare_and_swap;
   const size_t brought = !operation.brings() ? 0 : swap ? 2 * bytes : bytes;
-  const bool inside = brought <= kMaxInside_bytes;
-  const size_t room = std::max<size_t>(std::min(kParcel_bytes, target.endpoint.eager_limit()), 512);
+  const bool inside = brought <= kMaxInsideBytes;
+  const size_t room = std::max<size_t>(std::min(kParcelBytes, target.endpoint.eager_limit()), 512);
   if (target.out.open.size() + brought + 64 > room && inside) {
     target.out.seal();
     pump(target, false);
@@ -116,7 +116,7 @@ void RecordRoute::begin(const Operation& operation, Target& target, WindowReques
     // Pieces end between elements.
     const Kind* kind = operation.target_type->basic_kind();
     const size_t each = kind ? kind->size : 1;
-    const size_t piece = whole ? total : kPiece_bytes / each * each;
+    const size_t piece = whole ? total : kPieceBytes / each * each;
     const uint16_t slot = name_type(target, *operation.target_type);
     for (size_t offset = 0; offset < total; offset += piece) {
       WindowOperationBody body;
@@ -227,7 +227,7 @@ void RecordRoute::post_records(Target& target, const Parcel& parcel) {
   if (endpoints.posts_queued() > kManyQueued && !context_.progress().polling()) context_.progress().poll();
 }
 
-void RecordRoute::send(Target& target, Parcel parcel) {
+void RecordRoute::send(Target& target, const Parcel& parcel) {
   post_records(target, parcel);
   DataSend* data = parcel.data;
   if (!data) return;

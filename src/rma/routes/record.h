@@ -64,7 +64,7 @@ class RecordRoute {
   void pump_first(Target& target);
   void send_with_lock(Target& target);
   void send_open(Target& target);
-  void send(Target& target, Parcel parcel);
+  void send(Target& target, const Parcel& parcel);
   void post_records(Target& target, const Parcel& parcel);
   void drop_parcels(Target& target);
   void take_result(Target& about, uint32_t token, std::span<const std::byte> bytes);

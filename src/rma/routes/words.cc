@@ -11,14 +11,14 @@ using wire::WindowAction;
 
 namespace {
 
-constexpr size_t kWord_bytes = sizeof(uint64_t);
+constexpr size_t kWordBytes = sizeof(uint64_t);
 // Of one call. A few times what a fast adapter has on its way in one round trip.
 constexpr size_t kMaxElements = 64;
 
 bool is_word(const Kind& kind) {
   const bool integer = kind.type_class == TypeClass::c_integer || kind.type_class == TypeClass::fortran_integer ||
                        kind.type_class == TypeClass::logical || kind.type_class == TypeClass::multi_language;
-  return integer && kind.size == kWord_bytes && kind.extent == kWord_bytes;
+  return integer && kind.size == kWordBytes && kind.extent == kWordBytes;
 }
 
 Cursor part_of(const void* base, Count count, Datatype* type) {
@@ -75,7 +75,7 @@ WordAccumulate::WordAccumulate(WordRoute& of, Target& to, const Operation& what,
                                                         : AtomicOperation::Kind::compare_swap;
   if (compares()) kind = AtomicOperation::Kind::compare_swap;
   if (what.brings()) from = part_of(what.origin, what.origin_count, what.origin_type);
-  left = (what.brings() ? from.remaining() : bytes_of(what.target_count, what.target_type)) / kWord_bytes;
+  left = (what.brings() ? from.remaining() : bytes_of(what.target_count, what.target_type)) / kWordBytes;
   elements = std::vector<WordElement>(std::min(left, kMaxElements));
   for (WordElement& element : elements) element.owner = this;
 }
@@ -99,7 +99,7 @@ bool WordRoute::all_words(const Operation& o) const {
   size_t filled_bytes = 0;
   while (size_t filled = there.segments(pieces, there.remaining(), filled_bytes)) {
     for (size_t i = 0; i < filled; ++i) {
-      if ((reinterpret_cast<uintptr_t>(pieces[i].iov_base) | pieces[i].iov_len) % kWord_bytes != 0) return false;
+      if ((reinterpret_cast<uintptr_t>(pieces[i].iov_base) | pieces[i].iov_len) % kWordBytes != 0) return false;
     }
   }
   return true;
@@ -161,9 +161,9 @@ void WordRoute::begin_elements(WordAccumulate& one) {
     if (!element.over) continue;
     iovec word;
     size_t bytes = 0;
-    one.there.segments({&word, 1}, kWord_bytes, bytes);
+    one.there.segments({&word, 1}, kWordBytes, bytes);
     element.brought = 0;
-    if (one.operation.brings()) one.from.pack(reinterpret_cast<std::byte*>(&element.brought), kWord_bytes);
+    if (one.operation.brings()) one.from.pack(reinterpret_cast<std::byte*>(&element.brought), kWordBytes);
     element.over = false;
     element.offset = one.next_offset;
     element.lane = &remote.atomics_lane(context_.comm->peer(rank), context_.own(rank));
@@ -173,7 +173,7 @@ void WordRoute::begin_elements(WordAccumulate& one) {
     element.operand = one.at_once() ? element.brought : 0;
     if (one.compares()) std::memcpy(&element.compare, one.operation.compare, sizeof element.compare);
     element.done = WordElement::on_done;
-    one.next_offset += kWord_bytes;
+    one.next_offset += kWordBytes;
     --one.left;
     ++one.outstanding;
     begin_atomic(element);
@@ -219,7 +219,7 @@ void WordRoute::element_over(WordElement& element, Error error) {
   } else if (one.result_type) {
     Cursor into(one.operation.result, one.operation.result_count, *one.operation.result_type);
     into.seek(element.offset);
-    into.unpack(reinterpret_cast<const std::byte*>(&element.result), kWord_bytes);
+    into.unpack(reinterpret_cast<const std::byte*>(&element.result), kWordBytes);
   }
   TERN_ASSERT(!element.over && one.outstanding != 0);
   element.over = true;

@@ -136,7 +136,7 @@ Error ChannelSwitches::connect_pair(RdmaPeer& peer, const wire::RdmaAddress& rem
   return Error(ErrorClass::other, "the queue pair is connected to another one");
 }
 
-Channel& ChannelSwitches::connected_way(RdmaPeer& peer) {
+Channel& ChannelSwitches::connected_channel(RdmaPeer& peer) {
   OfPeer& its = peer.switching;
   if (!its.connected)
     its.connected = std::make_unique<ConnectedChannel>(adapter_, *peer.connection.pair, peer.connection.frame_bytes);
@@ -186,7 +186,7 @@ void ChannelSwitches::on_joined(RdmaPeer& peer, const wire::RdmaChange& change) 
     peers_.break_peer(peer, "it has no queue pair for transfers");
     return;
   }
-  connected_way(peer);
+  connected_channel(peer);
   its.joined = true;
   adapter_.block(peer);  // transfers wait
 }

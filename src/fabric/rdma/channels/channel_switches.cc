@@ -141,7 +141,7 @@ void ChannelSwitches::on_offer(RdmaPeer& peer, const wire::RdmaChange& offer) {
   its.out_next_window = offer.entries;
   its.leaving = true;
   its.out_next_channel.reset();
-  if (its.out_next != base_ && !make_way(peer, offer)) {
+  if (its.out_next != base_ && !make_carrier(peer, offer)) {
     its.leaving = false;
     refuse(peer, offer);
     return;
@@ -158,7 +158,7 @@ void ChannelSwitches::on_offer(RdmaPeer& peer, const wire::RdmaChange& offer) {
 }
 
 // The offered channel; false: it is not available.
-bool ChannelSwitches::make_way(RdmaPeer& peer, const wire::RdmaChange& offer) {
+bool ChannelSwitches::make_carrier(RdmaPeer& peer, const wire::RdmaChange& offer) {
   OfPeer& its = peer.switching;
   if (offer.kind >= kChannelKinds || has_ring(its.out_next) != (offer.entry_bytes != 0)) return false;
   if (its.out_next == ChannelKind::ud) {
@@ -168,7 +168,7 @@ bool ChannelSwitches::make_way(RdmaPeer& peer, const wire::RdmaChange& offer) {
   }
   if (needs_pair(its.out_next)) {
     if (!offer.has_pair || !take_pair(peer) || make_pair(peer) || connect_pair(peer, offer.pair)) return false;
-    connected_way(peer);
+    connected_channel(peer);
   }
   if (its.out_next == ChannelKind::rc) {
     if (!needs_pair(its.out_next)) return false;
@@ -176,20 +176,20 @@ bool ChannelSwitches::make_way(RdmaPeer& peer, const wire::RdmaChange& offer) {
         std::make_unique<ConnectedChannel>(adapter_, *peer.connection.pair, peer.connection.frame_bytes);
     return true;
   }
-  Channel* way = peer.stream.base.get();
-  std::unique_ptr<Channel> own_way;
+  Channel* carrier = peer.stream.base.get();
+  std::unique_ptr<Channel> own_carrier;
   if (needs_pair(its.out_next)) {
-    way = its.connected.get();
+    carrier = its.connected.get();
   } else if (its.out_next == ChannelKind::dc_rdma && dc_) {
-    own_way = std::make_unique<DcChannel>(*dc_, peer.id, true, *peer.connection.route, peer.connection.base,
-                                          adapter_.slot_bytes);
-    way = own_way.get();
+    own_carrier = std::make_unique<DcChannel>(*dc_, peer.id, true, *peer.connection.address_handle,
+                                              peer.connection.base, adapter_.slot_bytes);
+    carrier = own_carrier.get();
   } else if (its.out_next != ChannelKind::rc_rdma) {
     return false;
   }
   const RingChannel::Remote ring{offer.address, offer.key, offer.entries, offer.entry_bytes};
-  its.out_next_channel =
-      std::make_unique<RingChannel>(its.out_next, *way, std::move(own_way), ring, adapter_.slot_bytes, ordered_writes_);
+  its.out_next_channel = std::make_unique<RingChannel>(its.out_next, *carrier, std::move(own_carrier), ring,
+                                                       adapter_.slot_bytes, ordered_writes_);
   return true;
 }
 

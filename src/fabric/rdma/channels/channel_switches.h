@@ -57,7 +57,7 @@ class ChannelSwitches {
     bool leaving = false;    ///< between the offer and J4
     bool may_leave = false;  ///< J4 is due: when there is credit
     ChannelKind out_next = ChannelKind::rc;
-    std::unique_ptr<Channel> connected;              ///< the way of rc_rdma and of transfers, where the base is another
+    std::unique_ptr<Channel> connected;              ///< that of rc_rdma and of transfers, where the base is another
     std::unique_ptr<Channel> out, out_next_channel;  ///< null: the base
     uint32_t out_next_window = 0;
     std::vector<wire::RdmaChange> outbox;  ///< messages for which there was no room
@@ -126,7 +126,7 @@ class ChannelSwitches {
   void pump_slow(RdmaPeer& peer);
   void on_offer(RdmaPeer& peer, const wire::RdmaChange& offer);
   void on_accept(RdmaPeer& peer, const wire::RdmaChange& change);
-  bool make_way(RdmaPeer& peer, const wire::RdmaChange& offer);
+  bool make_carrier(RdmaPeer& peer, const wire::RdmaChange& offer);
   Error make_pair(RdmaPeer& peer);
   bool take_pair(RdmaPeer& peer);
   /// Whether streams by that channel use a queue pair of the pool.
@@ -136,7 +136,7 @@ class ChannelSwitches {
   bool sends_by_pair(const RdmaPeer& peer) const;
   bool pair_used(const RdmaPeer& peer) const;
   uint32_t active_pairs(const RdmaPeer* but) const;
-  Channel& connected_way(RdmaPeer& peer);
+  Channel& connected_channel(RdmaPeer& peer);
   void join(RdmaPeer& peer);
   void on_join(RdmaPeer& peer, const wire::RdmaChange& change);
   void on_joined(RdmaPeer& peer, const wire::RdmaChange& change);

@@ -44,15 +44,15 @@ void Ring::clear() {
   at_ = 0;
 }
 
-RingChannel::RingChannel(ChannelKind kind, Channel& way, std::unique_ptr<Channel> own_way, const Remote& remote,
+RingChannel::RingChannel(ChannelKind kind, Channel& carrier, std::unique_ptr<Channel> own_carrier, const Remote& remote,
                          size_t slot_bytes, bool ordered_writes)
     : Channel({.kind = kind,
                .frame_bytes = std::min(slot_bytes, remote.entry_bytes) - 2 * wire::kRdmaArrivalBytes,
                .tail_bytes = 2 * wire::kRdmaArrivalBytes,
                .requests = ordered_writes ? 1u : 2u,
-               .keeps_memory = way.traits().keeps_memory}),
-      own_way_(std::move(own_way)),
-      way_(way),
+               .keeps_memory = carrier.traits().keeps_memory}),
+      own_carrier_(std::move(own_carrier)),
+      carrier_(carrier),
       remote_(remote) {}
 
 void RingChannel::post_frame(RdmaPeer& peer, rdma::WorkRequest& work, rdma::Piece& piece) {
@@ -68,16 +68,16 @@ void RingChannel::post_frame(RdmaPeer& peer, rdma::WorkRequest& work, rdma::Piec
   [[maybe_unused]] bool posted = true;
   if (traits().requests == 1) {
     piece.bytes = rounded + sizeof word;
-    posted = way_.post(peer, work);
+    posted = carrier_.post(peer, work);
   } else {
     // The frame's memory is free when the second write is over, which is over after the first.
     rdma::WorkRequest frame = work;
     frame.id = RdmaAdapter::id_of(RdmaTag::inlined, peer.id);
-    posted = way_.post(peer, frame);
+    posted = carrier_.post(peer, frame);
     rdma::Piece last{piece.address + rounded, sizeof word, piece.local_key};
     work.pieces = &last;
     work.remote_address = word_at;
-    posted &= way_.post(peer, work);
+    posted &= carrier_.post(peer, work);
   }
   TERN_ASSERT(posted);  // the caller has checked for room
   ++count_;

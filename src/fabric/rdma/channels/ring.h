@@ -77,17 +77,17 @@ class RingChannel final : public Channel {
     uint32_t entries = 0;
     size_t entry_bytes = 0;
   };
-  /// `way` outlives this, or is `own_way`.
-  RingChannel(ChannelKind kind, Channel& way, std::unique_ptr<Channel> own_way, const Remote& remote, size_t slot_bytes,
-              bool ordered_writes);
+  /// `carrier`: whose requests carry the ring's messages; outlives this, or is `own_carrier`.
+  RingChannel(ChannelKind kind, Channel& carrier, std::unique_ptr<Channel> own_carrier, const Remote& remote,
+              size_t slot_bytes, bool ordered_writes);
 
-  bool room(const RdmaPeer& peer, uint32_t requests) const override { return way_.room(peer, requests); }
+  bool room(const RdmaPeer& peer, uint32_t requests) const override { return carrier_.room(peer, requests); }
   void post_frame(RdmaPeer& peer, rdma::WorkRequest& work, rdma::Piece& piece) override;
-  bool post(RdmaPeer& peer, rdma::WorkRequest& work) override { return way_.post(peer, work); }
+  bool post(RdmaPeer& peer, rdma::WorkRequest& work) override { return carrier_.post(peer, work); }
 
  private:
-  const std::unique_ptr<Channel> own_way_;  ///< null: the way belongs to another object
-  Channel& way_;
+  const std::unique_ptr<Channel> own_carrier_;  ///< null: `carrier_` belongs to another object
+  Channel& carrier_;
   const Remote remote_;
   uint32_t count_ = 1;  ///< of the next frame
   uint32_t at_ = 0;     ///< its entry

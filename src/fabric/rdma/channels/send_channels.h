@@ -33,14 +33,15 @@ class ConnectedChannel final : public Channel {
 /// One of the pool of DC initiators, which all peers share.
 class DcChannel final : public Channel {
  public:
-  /// Endpoint and route outlive this. `joins`: see DcEndpoint::join; else the initiator that follows from the peer.
-  DcChannel(DcEndpoint& endpoint, PeerId peer, bool joins, const rdma::Route& route,
+  /// Endpoint and address handle outlive this. `joins`: see DcEndpoint::join; else the initiator that follows from the
+  /// peer.
+  DcChannel(DcEndpoint& endpoint, PeerId peer, bool joins, const rdma::AddressHandle& address_handle,
             const rdma::QueuePairAddress& target, size_t frame_bytes)
       : Channel({.kind = ChannelKind::dc, .frame_bytes = frame_bytes, .keeps_memory = true}),
         endpoint_(endpoint),
         joined_(joins),
         initiator_(joins ? endpoint.join() : endpoint.index(peer)),
-        route_(route),
+        address_handle_(address_handle),
         target_(target) {}
   ~DcChannel() override {
     if (joined_) endpoint_.leave(initiator_);
@@ -58,7 +59,7 @@ class DcChannel final : public Channel {
   }
   bool post(RdmaPeer& peer, rdma::WorkRequest& work) override {
     if (!room(peer, 1)) return false;
-    work.route = &route_;
+    work.address_handle = &address_handle_;
     work.remote_number = target_.number;
     work.remote_key_of_queue = target_.key;
     endpoint_.post(peer, work, initiator_);
@@ -69,7 +70,7 @@ class DcChannel final : public Channel {
   DcEndpoint& endpoint_;
   const bool joined_;
   const uint32_t initiator_;
-  const rdma::Route& route_;
+  const rdma::AddressHandle& address_handle_;
   const rdma::QueuePairAddress target_;
 };
 

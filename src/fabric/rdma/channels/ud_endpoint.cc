@@ -229,7 +229,7 @@ bool UdEndpoint::post(RdmaPeer& peer, const iovec& datagram) {
   work.piece_count = 1;
   rdma::QueuePairAddress to;
   std::memcpy(&to, peer.connection.card.messages.bytes, sizeof to);
-  work.route = peer.connection.route.get();
+  work.address_handle = peer.connection.address_handle.get();
   work.remote_number = to.number;
   work.remote_key_of_queue = to.key;
   if (pair_->post({&work, 1}) == 0) return false;

@@ -13,17 +13,17 @@
 #include "base/descriptor.h"
 #include "p2p/point_to_point.h"
 #include "process/launch/rank_report.h"
-#include "progress/watch.h"
+#include "progress/wait_observer.h"
 
 namespace tern {
 
-class HangWatch final : public WaitWatch {
+class HangMonitor final : public WaitObserver {
  public:
   /// A rank that is asleep for so long tells mpiexec: long against every pause of a program that goes on.
   static constexpr uint64_t kTell_ns = 10'000'000'000;
 
   /// `limit_s`: report a wait of so many seconds, once; 0: only on request.
-  HangWatch(int rank, Clock& clock, PointToPoint& p2p, int64_t limit_s)
+  HangMonitor(int rank, Clock& clock, PointToPoint& p2p, int64_t limit_s)
       : rank_(rank), clock_(clock), p2p_(p2p), limit_ns_(uint64_t(limit_s) * 1'000'000'000u) {}
 
   /// What the process knows, and this class does not.

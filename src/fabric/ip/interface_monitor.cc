@@ -1,4 +1,4 @@
-#include "fabric/ip/interface_watch.h"
+#include "fabric/ip/interface_monitor.h"
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -7,7 +7,7 @@
 
 namespace tern {
 
-Descriptor InterfaceWatch::open() {
+Descriptor InterfaceMonitor::open() {
   Descriptor fd(socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE));
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
@@ -16,7 +16,7 @@ Descriptor InterfaceWatch::open() {
   return fd;
 }
 
-void InterfaceWatch::read(int fd, std::vector<uint32_t>& down) {
+void InterfaceMonitor::read(int fd, std::vector<uint32_t>& down) {
   alignas(nlmsghdr) char buffer[16 * 1024];
   for (;;) {
     const ssize_t got = recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);

@@ -1,4 +1,4 @@
-#include "process/hang_watch.h"
+#include "process/hang_monitor.h"
 
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -18,23 +18,23 @@ namespace {
 constexpr uint32_t kFirstLook = 64;
 }  // namespace
 
-void HangWatch::set_surroundings(Surroundings surroundings) {
+void HangMonitor::set_surroundings(Surroundings surroundings) {
   surroundings_ = std::move(surroundings);
   wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 
-void HangWatch::ask(To to) {
+void HangMonitor::ask(To to) {
   asked_.fetch_or(int(to), std::memory_order_relaxed);
   const uint64_t one = 1;
   if (wake_.get() >= 0) static_cast<void>(!write(wake_.get(), &one, sizeof one));
 }
 
-void HangWatch::begin_wait(uint64_t now_ns) {
+void HangMonitor::begin_wait(uint64_t now_ns) {
   since_ns_ = now_ns;
   printed_ = false;
 }
 
-void HangWatch::on_empty_polls(uint32_t empty_polls) {
+void HangMonitor::on_empty_polls(uint32_t empty_polls) {
   if (empty_polls <= last_) on_wait_over();  // something has come, which was not what is waited for
   last_ = empty_polls;
   const int asked = asked_.load(std::memory_order_relaxed);
@@ -46,16 +46,16 @@ void HangWatch::on_empty_polls(uint32_t empty_polls) {
   look(clock_.now_ns());
 }
 
-void HangWatch::on_clock(uint64_t now_ns) {
+void HangMonitor::on_clock(uint64_t now_ns) {
   if (since_ns_ == 0) begin_wait(now_ns);
 }
 
-void HangWatch::on_sleep() {
+void HangMonitor::on_sleep() {
   if (since_ns_ == 0) begin_wait(clock_.now_ns());
   slept_ = true;
 }
 
-void HangWatch::on_wait_over() {
+void HangMonitor::on_wait_over() {
   last_ = 0;
   since_ns_ = 0;
   if (!told_) return;
@@ -63,13 +63,13 @@ void HangWatch::on_wait_over() {
   send("cmd=tern_going\n");
 }
 
-uint64_t HangWatch::next_deadline_ns() const {
+uint64_t HangMonitor::next_deadline_ns() const {
   if (since_ns_ == 0) return ~uint64_t{0};
   const uint64_t print = limit_ns_ == 0 || printed_ ? ~uint64_t{0} : since_ns_ + limit_ns_;
   return std::min(print, tells() && !told_ ? since_ns_ + kTell_ns : ~uint64_t{0});
 }
 
-void HangWatch::look(uint64_t now) {
+void HangMonitor::look(uint64_t now) {
   if (limit_ns_ != 0 && !printed_ && now - since_ns_ >= limit_ns_) {
     printed_ = true;
     print(now);
@@ -82,7 +82,7 @@ void HangWatch::look(uint64_t now) {
   }
 }
 
-void HangWatch::answer() {
+void HangMonitor::answer() {
   const int asked = asked_.exchange(0, std::memory_order_relaxed);
   uint64_t count;
   if (wake_.get() >= 0) static_cast<void>(!read(wake_.get(), &count, sizeof count));
@@ -91,20 +91,20 @@ void HangWatch::answer() {
   if ((asked & int(To::mpiexec)) && tells()) tell(now, false);
 }
 
-std::string HangWatch::more() const {
+std::string HangMonitor::more() const {
   std::string lines;
   for (const auto& report : more_) lines += report();
   return lines;
 }
 
-std::string HangWatch::ways() const {
+std::string HangMonitor::ways() const {
   std::string lines;
   if (!surroundings_.on_the_way) return lines;
   for (const std::string& line : surroundings_.on_the_way()) lines += "  " + line + "\n";
   return lines;
 }
 
-void HangWatch::print(uint64_t now) {
+void HangMonitor::print(uint64_t now) {
   const char* name = call_ ? *call_ : nullptr;
   char head[160];
   std::snprintf(head, sizeof head, "[tern rank %d] waiting in %s for %.1f s\n", rank_, name ? name : "MPI",
@@ -114,7 +114,7 @@ void HangWatch::print(uint64_t now) {
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, page.data(), page.size());
 }
 
-void HangWatch::tell(uint64_t now, bool by_itself) {
+void HangMonitor::tell(uint64_t now, bool by_itself) {
   WaitReport report;
   report.told = by_itself;
   report.certain = surroundings_.certain && surroundings_.certain();
@@ -136,7 +136,7 @@ void HangWatch::tell(uint64_t now, bool by_itself) {
 }
 
 // One call, so that lines of signal handlers and other threads stay apart: the kernel takes a short text as a whole.
-void HangWatch::send(const std::string& lines) {
+void HangMonitor::send(const std::string& lines) {
   size_t sent = 0;
   while (sent < lines.size()) {
     const ssize_t n = ::send(surroundings_.mpiexec, lines.data() + sent, lines.size() - sent, MSG_NOSIGNAL);

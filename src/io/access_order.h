@@ -1,6 +1,6 @@
-// Turns: in atomic mode the accesses of one rank to one file happen one after the other, in the order in which they
-// began: a lock on the file keeps out other ranks, not other accesses through the same descriptor. Thread rule: under
-// the rank's lock.
+// AccessOrder: in atomic mode the accesses of one rank to one file happen one after the other, in the order in which
+// they began: a lock on the file keeps out other ranks, not other accesses through the same descriptor. Thread rule:
+// under the rank's lock.
 #pragma once
 
 #include <deque>
@@ -10,9 +10,9 @@
 
 namespace tern::io {
 
-class Turns {
+class AccessOrder {
  public:
-  explicit Turns(ProgressEngine& progress) : progress_(progress) {}
+  explicit AccessOrder(ProgressEngine& progress) : progress_(progress) {}
 
   /// Complete when it is the caller's turn; who asked releases it, and calls `pass` at the end of its turn.
   Request* take() {

@@ -1,5 +1,5 @@
-// LinkWatch: finds connections whose network is lost. The kernel would repeat for a quarter of an hour; a living peer's
-// kernel answers every repetition, even if its rank computes or does not read.
+// LinkMonitor: finds connections whose network is lost. The kernel would repeat for a quarter of an hour; a living
+// peer's kernel answers every repetition, even if its rank computes or does not read.
 //
 // Units: nanoseconds. Thread rule: under the rank's lock.
 #pragma once
@@ -11,13 +11,13 @@
 
 namespace tern::tcp {
 
-class LinkWatch {
+class LinkMonitor {
  public:
   /// How often connections with unacknowledged data are checked: the kernel's shortest repetition (TCP_RTO_MIN).
   static constexpr uint64_t kInterval_ns = 200'000'000;
 
   /// The port is not owned, and outlives this.
-  explicit LinkWatch(StreamPort& port) : port_(port) {}
+  explicit LinkMonitor(StreamPort& port) : port_(port) {}
   /// Whether it is time to look again; the next time is an interval later.
   bool due(uint64_t now_ns) {
     if (now_ns < next_ns_) return false;
@@ -27,7 +27,7 @@ class LinkWatch {
   /// Whether the peer's host has been silent for too long. `other_network`: there is another one to use.
   bool stalled(const Watched& watched, bool other_network) {
     StreamPort::Silence silence;
-    return port_.silence(watched.stream.get(), silence) &&
+    return port_.silence(watched.handle.get(), silence) &&
            silence.repetitions >= (other_network ? kRepetitions : kRepetitionsAlone) &&
            silence.silent_ms >= kSilence_ms;
   }

@@ -1,25 +1,25 @@
-// OwnTurns: how the target's share of its own lock is bounded while others come again, and that it is not while they
-// do not.
-#include "rma/own_turns.h"
+// OwnLockShare: how the target's share of its own lock is bounded while others come again, and that it is not while
+// they do not.
+#include "rma/own_lock_share.h"
 
 #include <gtest/gtest.h>
 
 namespace tern::rma {
 namespace {
 
-TEST(OwnTurns, NobodyElseMeansNoWait) {
-  OwnTurns turns;
+TEST(OwnLockShare, NobodyElseMeansNoWait) {
+  OwnLockShare turns;
   for (int i = 0; i < 1000; ++i) {
     EXPECT_FALSE(turns.waits());
     turns.took();
   }
 }
 
-TEST(OwnTurns, WaitsForWhoLeftUntilItComes) {
-  OwnTurns turns;
-  OwnTurns::Origin other;
+TEST(OwnLockShare, WaitsForWhoLeftUntilItComes) {
+  OwnLockShare turns;
+  OwnLockShare::Origin other;
   turns.gave_back(other);
-  for (uint32_t i = 0; i < OwnTurns::kInARow; ++i) {
+  for (uint32_t i = 0; i < OwnLockShare::kInARow; ++i) {
     EXPECT_FALSE(turns.waits());
     turns.took();
   }
@@ -30,9 +30,9 @@ TEST(OwnTurns, WaitsForWhoLeftUntilItComes) {
   EXPECT_FALSE(turns.waits());  // it stands in the queue: that decides
 }
 
-TEST(OwnTurns, EachOfSeveralIsWaitedFor) {
-  OwnTurns turns;
-  OwnTurns::Origin first, second;
+TEST(OwnLockShare, EachOfSeveralIsWaitedFor) {
+  OwnLockShare turns;
+  OwnLockShare::Origin first, second;
   turns.gave_back(first);
   turns.took();
   turns.gave_back(second);
@@ -47,9 +47,9 @@ TEST(OwnTurns, EachOfSeveralIsWaitedFor) {
 }
 
 // Who comes late each time costs a wait in fewer and fewer of its turns; who comes in time once, none.
-TEST(OwnTurns, WhoIsLateIsExpectedLess) {
-  OwnTurns turns;
-  OwnTurns::Origin other;
+TEST(OwnLockShare, WhoIsLateIsExpectedLess) {
+  OwnLockShare turns;
+  OwnLockShare::Origin other;
   int waits = 0;
   for (int i = 0; i < 1000; ++i) {
     turns.gave_back(other);
@@ -69,12 +69,12 @@ TEST(OwnTurns, WhoIsLateIsExpectedLess) {
   int missed = 0;
   for (int i = 0; i < 1000; ++i) {
     turns.gave_back(other);
-    for (uint32_t own = 0; own < OwnTurns::kInARow; ++own) turns.took();
+    for (uint32_t own = 0; own < OwnLockShare::kInARow; ++own) turns.took();
     if (!turns.waits()) ++missed;
     turns.asked(other);
     EXPECT_FALSE(turns.waits());
   }
-  EXPECT_LE(missed, int(OwnTurns::kMaxSkips));
+  EXPECT_LE(missed, int(OwnLockShare::kMaxSkips));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "fabric/registration/memory_watch.h"
+#include "fabric/registration/mapping_monitor.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -31,7 +31,7 @@ int open_fault_fd() {
   return -1;
 }
 
-uint64_t page_bytes() { return MemoryWatch::page_bytes(); }
+uint64_t page_bytes() { return MappingMonitor::page_bytes(); }
 
 std::byte* map_pages(size_t count) {
   void* memory = mmap(nullptr, count * page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -52,10 +52,10 @@ void* unmap_page(void* page) {
 
 }  // namespace
 
-uint64_t MemoryWatch::page_bytes() { return uint64_t(sysconf(_SC_PAGESIZE)); }
+uint64_t MappingMonitor::page_bytes() { return uint64_t(sysconf(_SC_PAGESIZE)); }
 
-std::unique_ptr<MemoryWatch> MemoryWatch::create() {
-  std::unique_ptr<MemoryWatch> watch(new MemoryWatch);
+std::unique_ptr<MappingMonitor> MappingMonitor::create() {
+  std::unique_ptr<MappingMonitor> watch(new MappingMonitor);
   watch->fault_fd_ = open_fault_fd();
   if (watch->fault_fd_ < 0) return nullptr;
   watch->stop_fd_ = eventfd(0, EFD_CLOEXEC);
@@ -70,7 +70,7 @@ std::unique_ptr<MemoryWatch> MemoryWatch::create() {
   return nullptr;
 }
 
-MemoryWatch::~MemoryWatch() {
+MappingMonitor::~MappingMonitor() {
   if (running_) {
     uint64_t one = 1;
     [[maybe_unused]] ssize_t written = write(stop_fd_, &one, sizeof one);
@@ -84,14 +84,14 @@ MemoryWatch::~MemoryWatch() {
 }
 
 // Registered for write protection only formally: nothing is ever protected, so no access faults.
-bool MemoryWatch::watch(uint64_t begin, uint64_t end) {
+bool MappingMonitor::watch(uint64_t begin, uint64_t end) {
   uffdio_register request{};
   request.range = {begin, end - begin};
   request.mode = UFFDIO_REGISTER_MODE_WP;
   return ioctl(fault_fd_, UFFDIO_REGISTER, &request) == 0;
 }
 
-bool MemoryWatch::is_private(uint64_t begin, uint64_t end) const {
+bool MappingMonitor::is_private(uint64_t begin, uint64_t end) const {
   constexpr uint64_t kFileOrShared = uint64_t{1} << 61;  // Linux, admin-guide/mm/pagemap
   for (uint64_t at : {begin, end - 1}) {
     uint64_t entry;
@@ -103,20 +103,20 @@ bool MemoryWatch::is_private(uint64_t begin, uint64_t end) const {
   return true;
 }
 
-bool MemoryWatch::changing() const {
+bool MappingMonitor::changing() const {
   uffdio_writeprotect nothing{};  // mode 0: no protection, as before
   nothing.range = {reinterpret_cast<uint64_t>(probe_), page_bytes()};
   return ioctl(fault_fd_, UFFDIO_WRITEPROTECT, &nothing) != 0;
 }
 
-bool MemoryWatch::settled() {
+bool MappingMonitor::settled() {
   if (!changing()) return true;
   read_events();  // a thread that gives memory back may be waiting just for that
   return !changing();
 }
 
 // Test: two threads give a page back; when the event of the first was read, the second's change must still show.
-bool MemoryWatch::counts_changes() {
+bool MappingMonitor::counts_changes() {
   std::byte* pages = map_pages(3);  // the middle one keeps the two mappings apart
   if (!pages) return false;
   std::byte* page[2] = {pages, pages + 2 * page_bytes()};
@@ -151,7 +151,7 @@ bool MemoryWatch::counts_changes() {
   return counts;
 }
 
-bool MemoryWatch::take_changes(std::vector<Range>& changes) {
+bool MappingMonitor::take_changes(std::vector<Range>& changes) {
   Range copy[kMaxRanges];
   pthread_mutex_lock(&mutex_);
   size_t count = count_;
@@ -164,8 +164,8 @@ bool MemoryWatch::take_changes(std::vector<Range>& changes) {
   return complete;
 }
 
-void* MemoryWatch::thread_main(void* self) {
-  auto& watch = *static_cast<MemoryWatch*>(self);
+void* MappingMonitor::thread_main(void* self) {
+  auto& watch = *static_cast<MappingMonitor*>(self);
   pollfd fds[2] = {{watch.fault_fd_, POLLIN, 0}, {watch.stop_fd_, POLLIN, 0}};
   while (true) {
     if (poll(fds, 2, -1) < 0) continue;
@@ -177,7 +177,7 @@ void* MemoryWatch::thread_main(void* self) {
   return nullptr;
 }
 
-void MemoryWatch::read_events() {
+void MappingMonitor::read_events() {
   pthread_mutex_lock(&mutex_);
   uffd_msg message;
   while (read(fault_fd_, &message, sizeof message) == ssize_t(sizeof message)) {

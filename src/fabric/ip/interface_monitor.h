@@ -10,7 +10,7 @@
 
 namespace tern {
 
-class InterfaceWatch {
+class InterfaceMonitor {
  public:
   /// Listens from now on. An invalid descriptor if it cannot.
   static Descriptor open();

@@ -32,17 +32,17 @@
 
 namespace tern {
 
-class MemoryWatch {
+class MappingMonitor {
  public:
   struct Range {
     uint64_t begin, end;
   };
 
   /// Null where the kernel does not offer it.
-  static std::unique_ptr<MemoryWatch> create();
-  ~MemoryWatch();
-  MemoryWatch(const MemoryWatch&) = delete;
-  MemoryWatch& operator=(const MemoryWatch&) = delete;
+  static std::unique_ptr<MappingMonitor> create();
+  ~MappingMonitor();
+  MappingMonitor(const MappingMonitor&) = delete;
+  MappingMonitor& operator=(const MappingMonitor&) = delete;
 
   /// Of a page: what is watched, and what adapters pin.
   static uint64_t page_bytes();
@@ -60,7 +60,7 @@ class MemoryWatch {
   bool take_changes(std::vector<Range>& changes);
 
  private:
-  MemoryWatch() = default;
+  MappingMonitor() = default;
   static void* thread_main(void* self);
   void read_events();
   bool changing() const;

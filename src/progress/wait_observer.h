@@ -5,7 +5,7 @@
 
 namespace tern {
 
-class WaitWatch {
+class WaitObserver {
  public:
   /// The rank has had `empty` empty polls in a row and may have slept. Under the rank's lock.
   virtual void on_empty_polls(uint32_t empty) = 0;
@@ -19,7 +19,7 @@ class WaitWatch {
   virtual uint64_t next_deadline_ns() const = 0;
 
  protected:
-  ~WaitWatch() = default;
+  ~WaitObserver() = default;
 };
 
 }  // namespace tern

@@ -1,5 +1,5 @@
-// When a wait has begun, for the report of what a rank waits for (process/hang_watch.h).
-#include "process/hang_watch.h"
+// When a wait has begun, for the report of what a rank waits for (process/hang_monitor.h).
+#include "process/hang_monitor.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -41,7 +41,7 @@ class HangWatchTest : public ::testing::Test {
   ProgressEngine engine_{clock_, driving_, port_};
   Tunables tunables_;
   PointToPoint p2p_{engine_, tunables_};
-  HangWatch watch_{0, clock_, p2p_, 0};
+  HangMonitor watch_{0, clock_, p2p_, 0};
 };
 
 // Where strangers need the cores, a rank sleeps after its first empty poll: that is where its wait begins.
@@ -49,7 +49,7 @@ TEST_F(HangWatchTest, AWaitBeginsWithItsFirstSleep) {
   watch_.on_empty_polls(1);
   watch_.on_sleep();
   clock_.now += 5 * kSecond;
-  watch_.ask(HangWatch::To::mpiexec);
+  watch_.ask(HangMonitor::To::mpiexec);
   watch_.on_empty_polls(2);
   EXPECT_NE(told().find("ms=5000"), std::string::npos);
 }
@@ -60,7 +60,7 @@ TEST_F(HangWatchTest, AWaitBeginsWithTheFirstLookAtTheClock) {
   watch_.on_clock(clock_.now);
   clock_.now += 5 * kSecond;
   watch_.on_clock(clock_.now);
-  watch_.ask(HangWatch::To::mpiexec);
+  watch_.ask(HangMonitor::To::mpiexec);
   watch_.on_empty_polls(2);
   EXPECT_NE(told().find("ms=5000"), std::string::npos);
 }
@@ -68,8 +68,8 @@ TEST_F(HangWatchTest, AWaitBeginsWithTheFirstLookAtTheClock) {
 TEST_F(HangWatchTest, ALongSleepIsToldOnceAndItsEndToo) {
   watch_.on_empty_polls(1);
   watch_.on_sleep();
-  EXPECT_EQ(watch_.next_deadline_ns(), clock_.now + HangWatch::kTell_ns);
-  clock_.now += HangWatch::kTell_ns - 1;
+  EXPECT_EQ(watch_.next_deadline_ns(), clock_.now + HangMonitor::kTell_ns);
+  clock_.now += HangMonitor::kTell_ns - 1;
   watch_.on_empty_polls(2);
   EXPECT_EQ(told(), "");
   watch_.on_sleep();

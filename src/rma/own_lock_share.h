@@ -1,9 +1,11 @@
-// OwnTurns: how often a target that keeps the queue of its own lock takes it itself while other origins use it, too.
+// OwnLockShare: how often a target that keeps the queue of its own lock takes it itself while other origins use it,
+// too.
 //
-// An origin that has given the lock back, and asks again at once, is heard of one exchange of messages later. Meanwhile
-// the queue is empty, and the target, which needs no message, could take the lock a hundred times (deceptive idleness,
-// Iyer and Druschel 2001). So after some turns it waits a moment for those that are expected to come again. Who did
-// not come in time is not expected for some turns: 1, then 2, 4 ... up to kMaxSkips, until it comes again in time.
+// When an origin has given the lock back and asks again at once, its next request arrives one round trip later.
+// Meanwhile the queue is empty, and the target, which needs no message, could take the lock a hundred times (deceptive
+// idleness, Iyer and Druschel 2001). So after some turns it waits a moment for those that are expected to come again.
+// Who did not come in time is not expected for some turns: 1, then 2, 4 ... up to kMaxSkips, until it comes again in
+// time.
 //
 //   target    own own (wait)      own ...     no other origin ever gets less than one turn for kInARow + 1 of the
 //   origin A            A             A       target's, as long as it comes again within the time that is waited
@@ -17,7 +19,7 @@
 
 namespace tern::rma {
 
-class OwnTurns {
+class OwnLockShare {
  public:
   static constexpr uint32_t kInARow = 2, kMaxSkips = 64;
 
