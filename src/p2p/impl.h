@@ -62,6 +62,7 @@ struct PointToPoint::Impl final : Sink, RequestActions {
     return receives.make(a, a.peer == kNoPeer ? nullptr : &endpoints.at(a.peer));
   }
   bool take_or_post(ReceiveRequest& receive);
+  void begin_now(ReceiveRequest& receive);
   void begin_large(ReceiveRequest& receive);
   [[gnu::noinline]] void begin_with_queues(ReceiveRequest& receive);
   void take(ReceiveRequest& receive, UnexpectedMessage& message);

@@ -6,6 +6,31 @@
 
 namespace tern {
 
+// True: it is posted; false: it has its message, or has failed.
+[[gnu::always_inline]] inline bool PointToPoint::Impl::take_or_post(ReceiveRequest& receive) {
+  if (UnexpectedMessage* message = unexpected.find(receive.context, receive.source, receive.tag)) {
+    unexpected.hide(*message);
+    take(receive, *message);
+    return false;
+  }
+  if (receive.from && receive.from->lost()) [[unlikely]] {
+    receives.fail(receive, endpoints.loss_of(receive.from->peer));
+    return false;
+  }
+  receives.post(receive);
+  return true;
+}
+
+// What every receive goes through, inlined into the calls.
+[[gnu::always_inline]] inline void PointToPoint::Impl::begin_now(ReceiveRequest& receive) {
+  receives.open(receive);
+  if (receive.capacity >= look_from_bytes) [[unlikely]] {
+    begin_large(receive);
+  } else {
+    take_or_post(receive);
+  }
+}
+
 Error PointToPoint::receive(const ReceiveArguments& a, Status& status) {
   const Matching& matching = impl_->receives.matching;
   if (a.peer != kNoPeer && matching.posted_count() == 0 && matching.waiting_count() == 0 &&
@@ -13,7 +38,7 @@ Error PointToPoint::receive(const ReceiveArguments& a, Status& status) {
     return {};
   ReceiveRequest& request = impl_->make_receive(a);
   request.stays = true;
-  impl_->begin(request);
+  impl_->begin_now(request);
   wait(request);
   status = request.status;
   Error error = std::move(request.error);
@@ -33,7 +58,7 @@ void PointToPoint::wait(Request& request) {
 
 Request* PointToPoint::ireceive(const ReceiveArguments& a) {
   ReceiveRequest& request = impl_->make_receive(a);
-  impl_->begin(request);
+  impl_->begin_now(request);
   return &request;
 }
 
@@ -43,29 +68,7 @@ Request* PointToPoint::receive_init(const ReceiveArguments& a) {
   return &request;
 }
 
-// True: it is posted; false: it has its message, or has failed.
-inline bool PointToPoint::Impl::take_or_post(ReceiveRequest& receive) {
-  if (UnexpectedMessage* message = unexpected.find(receive.context, receive.source, receive.tag)) {
-    unexpected.hide(*message);
-    take(receive, *message);
-    return false;
-  }
-  if (receive.from && receive.from->lost()) [[unlikely]] {
-    receives.fail(receive, endpoints.loss_of(receive.from->peer));
-    return false;
-  }
-  receives.post(receive);
-  return true;
-}
-
-void PointToPoint::Impl::begin(ReceiveRequest& receive) {
-  receives.open(receive);
-  if (receive.capacity >= look_from_bytes) [[unlikely]] {
-    begin_large(receive);
-  } else {
-    take_or_post(receive);
-  }
-}
+void PointToPoint::Impl::begin(ReceiveRequest& receive) { begin_now(receive); }
 
 // One whose sender should know of it, and whose message may be here already.
 void PointToPoint::Impl::begin_large(ReceiveRequest& receive) {

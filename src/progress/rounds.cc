@@ -80,6 +80,7 @@ bool Rounds::arm_all(Driving::Armed whom) {
 }
 
 void Rounds::disarm_all() {
+  TERN_ASSERT(armed_ <= pollables_.size());
   for (size_t i = 0; i < armed_; ++i) pollables_[i]->disarm();
   armed_ = 0;
   driving_.armed_for = Driving::Armed::nobody;

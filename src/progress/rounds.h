@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/counters.h"
 #include "base/intrusive_list.h"
 #include "fabric/pollable.h"
@@ -31,7 +32,10 @@ class Rounds {
   Rounds& operator=(const Rounds&) = delete;
 
   /// From now on `work` gets its turn in every poll.
-  void activate(Advanceable& work) { active_.push_back(&work); }
+  void activate(Advanceable& work) {
+    TERN_DEBUG_ASSERT(!work.linked());
+    active_.push_back(&work);
+  }
   void deactivate(Advanceable& work);
   bool has_work() const { return !active_.empty(); }
 

@@ -90,6 +90,7 @@ uint8_t PathScheduler::take_confirmation(Pair& pair) {
   const uint64_t count = std::min<uint64_t>(pair.arrived - pair.told, wire::kMaxConfirmed);
   if (count == 0) return 0;
   pair.told += count;
+  TERN_ASSERT(pair.told <= pair.arrived);
   if (pair.told == pair.arrived) pair.untold_bytes = 0;
   return uint8_t(count << wire::kConfirmShift);
 }
@@ -110,6 +111,7 @@ void PathScheduler::Kept::path_is_done(SendOperation& operation, Error error) {
 
 // It is in no list.
 void PathScheduler::recycle(Kept& kept) {
+  TERN_ASSERT(!kept.linked());
   if (kept.heap && kept.bytes > kSpareBytes && kept.bytes <= kCopyBytes && spare_.size() < kMaxSpare)
     spare_.push_back(std::move(kept.heap));
   kept.heap = nullptr;
@@ -168,6 +170,7 @@ void PathScheduler::enqueue(SendOperation& operation) {
 }
 
 void PathScheduler::forward(Pair& pair, SendOperation& operation) {
+  TERN_ASSERT(!operation.linked());
   operation.header_sent = true;
   Kept& kept = keep(pair, operation.header, operation.total_bytes);
   kept.user = &operation;
@@ -180,6 +183,7 @@ void PathScheduler::forward(Pair& pair, SendOperation& operation) {
 void PathScheduler::hand_over(Kept& kept) {
   Pair& pair = *kept.pair;
   Route& route = pair.routes[pair.out];
+  TERN_ASSERT(!kept.in_path && !kept.inner.linked() && (kept.copied || kept.user));
   kept.inner.lane = route.lane;
   kept.inner.header = kept.header;
   kept.inner.header.flags |= take_confirmation(pair);
@@ -194,6 +198,7 @@ void PathScheduler::hand_over(Kept& kept) {
 // A path has finished with a message: it has taken all of it, or its lane is lost.
 void PathScheduler::inner_done(Kept& kept, Error error) {
   Pair& pair = *kept.pair;
+  TERN_ASSERT(kept.in_path && pair.in_path != 0);
   kept.in_path = false;
   --pair.in_path;
   if (kept.confirmed) {
@@ -210,6 +215,7 @@ void PathScheduler::copy_of(Kept& kept) {
   kept.original.pack(memory_for_copy(kept), kept.bytes);
   kept.copied = true;
   kept.pair->copied_bytes += kept.bytes;
+  TERN_ASSERT(held_ != 0);
   --held_;
   finish(*std::exchange(kept.user, nullptr));
 }
@@ -220,8 +226,10 @@ void PathScheduler::release(Kept& kept) {
     kept.confirmed = true;
     return;
   }
+  TERN_ASSERT(!kept.copied || kept.pair->copied_bytes >= kept.bytes);
   if (kept.copied) kept.pair->copied_bytes -= kept.bytes;
   if (kept.user) {
+    TERN_ASSERT(held_ != 0);
     --held_;
     finish(*kept.user);
   }

@@ -115,6 +115,7 @@ int ShmPath::complete_finished() {
   const size_t count = finished_count_;
   for (size_t i = 0; i < count; ++i) {
     SendOperation* operation = finished_.pop_front();
+    TERN_ASSERT(operation);
     --finished_count_;
     Error error;
     if (!operation->header_sent || operation->payload.remaining() != 0) error = lost_error(operation->lane->id);
@@ -251,6 +252,7 @@ bool ShmPath::can_put(Lane& lane) { return can_get(lane) && static_cast<Peer&>(l
 
 std::byte* ShmPath::lend(size_t bytes, RemoteKey& key) {
   bytes = shm::Layout::up(bytes);
+  TERN_ASSERT(lent_ <= shm::kLentBytes);
   if (lent_ + bytes > shm::kLentBytes) return nullptr;
   std::byte* memory = node_->lent(node_->my_slot()) + lent_;
   lent_ += bytes;

@@ -153,6 +153,7 @@ std::byte* ShmPath::reserve(Peer& peer, uint32_t bytes, shm::Chunk& chunk) {
     peer.head += gap;
     peer.offset = 0;
   }
+  TERN_DEBUG_ASSERT(peer.offset + need <= peer.capacity && peer.head + need - peer.consumed_seen <= peer.capacity);
   chunk.offset = peer.offset;
   peer.head += need;
   peer.offset += need;
@@ -180,6 +181,7 @@ bool ShmPath::spill(Peer& peer, const wire::Header& header, const void* payload,
     peer.spilling = true;
     peer.open = false;
   }
+  TERN_ASSERT(node_->spill_cells() != 0);
   shm::SpillCell& cell = peer.out_spill[peer.next % node_->spill_cells()];
   wire::copy_header(cell.header, header);
   if (bytes != 0) std::memcpy(cell.body, payload, bytes);
@@ -193,6 +195,7 @@ bool ShmPath::spill(Peer& peer, const wire::Header& header, const void* payload,
 /// When half of the ring is free, so that a rank that is behind is not sent back and forth. False: it is not.
 bool ShmPath::return_to_ring(Peer& peer) {
   if (peer.lost || free_cells(peer) < shm::kCells / 2) return false;
+  TERN_ASSERT(peer.spilling);
   shm::SpillCell& cell = peer.out_spill[peer.next % node_->spill_cells()];
   cell.word.store(shm::cell_word(peer.next, shm::CellKind::moved, 0), std::memory_order_release);
   ++peer.next;
@@ -205,6 +208,7 @@ bool ShmPath::return_to_ring(Peer& peer) {
 
 void ShmPath::enqueue(SendOperation& operation) {
   auto& peer = static_cast<Peer&>(*operation.lane);
+  TERN_ASSERT(!operation.linked());
   operation.total_bytes = operation.payload.remaining();
   operation.header_sent = false;
   if (!peer.activated) activate(peer);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace tern {
 
 namespace {
@@ -28,6 +30,7 @@ void ControlMessages::acknowledge(Endpoint& to, const wire::Header& message) {
 }
 
 void ControlMessages::owe_release(Endpoint& to, uint16_t name) {
+  TERN_ASSERT(name != 0);
   if (to.owed_releases.empty()) owing_.push_back(&to);
   to.owed_releases.push_back(name);
   rounds_ = 0;

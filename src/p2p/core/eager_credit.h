@@ -18,6 +18,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/assert.h"
+
 namespace tern {
 
 class EagerCredit {
@@ -39,10 +41,14 @@ class EagerCredit {
     const int64_t wanted = units(bytes);
     if (available_ < wanted) return false;
     available_ -= int32_t(wanted);
+    TERN_DEBUG_ASSERT(available_ >= 0);
     return true;
   }
   /// The message was not sent, or was taken back before it left.
-  void untake(size_t bytes) { available_ += int32_t(units(bytes)); }
+  void untake(size_t bytes) {
+    available_ += int32_t(units(bytes));
+    TERN_ASSERT(window_ < 0 || available_ <= window_);  // below 0: the peer is lost
+  }
   /// The receiver has given units back.
   void returned(uint32_t units) { available_ = int32_t(std::min(int64_t(available_) + units, int64_t(window_))); }
   /// The peer is lost: nothing is covered any more.
@@ -56,6 +62,7 @@ class EagerCredit {
   /// settled at once.
   [[nodiscard]] bool consume(size_t bytes) {
     owed_ += int32_t(units(bytes));
+    TERN_DEBUG_ASSERT(owed_ > 0);
     return owed_ >= settle_from_;
   }
   /// What an eager message takes along.
@@ -64,6 +71,7 @@ class EagerCredit {
       return 0;
     const auto units = uint16_t(std::min<int32_t>(owed_, UINT16_MAX));
     owed_ -= units;
+    TERN_DEBUG_ASSERT(owed_ >= 0);
     return units;
   }
   /// That message was not sent.

@@ -32,6 +32,7 @@ void Endpoint::use_tuple_queues() {
 
 // The peer is lost. Without credit PointToPoint::send takes the way of isend, which reports the loss.
 void Endpoint::close() {
+  TERN_ASSERT(path_);
   path_ = nullptr;
   peeks_ = false;
   credit.close();
@@ -103,6 +104,7 @@ void Endpoints::post_slowly(Endpoint& to, const wire::Header& header, const void
   message->payload = Cursor::bytes(message->payload_copy.get(), bytes);
   message->done = [](SendOperation& operation, Error) {
     auto* self = static_cast<Post*>(&operation);
+    TERN_ASSERT(self->owner->posts_queued_ != 0);
     --self->owner->posts_queued_;
     delete self;
   };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/assert.h"
 #include "fabric/copy_arbiter.h"
 #include "p2p/core/chore.h"
 
@@ -29,10 +30,12 @@ class Heartbeat final : Chore {
     }
     /// Not begun as yet.
     void begin(Heartbeat& of) {
+      TERN_ASSERT(!of_ && of.arbiter_);
       of_ = &of;
       if (++of.open_ == 1) of.progress_.activate(of);
     }
     ~Hold() {
+      TERN_DEBUG_ASSERT(!of_ || of_->open_ != 0);
       if (of_ && --of_->open_ == 0) of_->progress_.deactivate(*of_);
     }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace tern {
 
 bool LibraryBuffers::any_for(const Endpoint& peer) const {
@@ -27,6 +29,7 @@ LibraryBuffers::Loan LibraryBuffers::borrow(const Endpoint& peer) {
     buffer->key = peer.memory->expose(buffer->memory, bytes, {.read = true});
     if (buffer->key.empty()) return {};
   }
+  TERN_ASSERT(buffer->memory && all_.size() < most_);
   free_.reserve(most_);
   all_.push_back(std::move(buffer));
   return Loan(*this, *all_.back());

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/assert.h"
 #include "p2p/matching/sent_log.h"
 #include "wire/header.h"
 
@@ -51,9 +52,15 @@ class MessageCount {
     return log_->offer(ready, token);
   }
   /// A put goes out that uses this announcement and is followed by no message.
-  void note_put(const Ready& ready) { log_->note_put(ready); }
+  void note_put(const Ready& ready) {
+    TERN_ASSERT(log_);
+    log_->note_put(ready);
+  }
   /// As SentLog::note_crossed.
-  void note_crossed(const Ready& ready, uint32_t token) { log_->note_crossed(ready, token); }
+  void note_crossed(const Ready& ready, uint32_t token) {
+    TERN_ASSERT(log_ && token != 0);
+    log_->note_crossed(ready, token);
+  }
   /// Serial of the newest announcement of the peer's that was read; 0: none was.
   uint32_t newest_offer() const { return newest_offer_; }
   /// Forgets the offers of a key.

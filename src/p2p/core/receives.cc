@@ -101,6 +101,7 @@ uint64_t Receives::expose(ReceiveOffer& offer, uint64_t (&key)[2]) {
 
 // Its name, its memory and its place in the counts are free again.
 void Receives::end_offer(ReceiveRequest& receive) {
+  TERN_ASSERT(receive.offer && &receive.offer->receive == &receive);
   tokens_.remove(receive.offer->token);
   offers_.destroy(receive.offer);
   receive.offer = nullptr;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/assert.h"
 #include "base/counters.h"
 #include "base/pool.h"
 #include "base/recorder.h"
@@ -33,14 +34,19 @@ class alignas(64) Receives {
   /// It is in progress from now on.
   void open(ReceiveRequest&) { ++open_; }
   /// Not yet, after all: it will be begun again.
-  void put_back(ReceiveRequest&) { --open_; }
+  void put_back(ReceiveRequest& receive) {
+    TERN_ASSERT(open_ != 0 && !receive.posted());
+    --open_;
+  }
   uint32_t open() const { return open_; }
 
   void post(ReceiveRequest& receive) {
+    TERN_DEBUG_ASSERT(!receive.posted() && !receive.complete());
     receive.place = ReceiveRequest::Place::posted;
     matching.post(receive);
   }
   void unpost(ReceiveRequest& receive) {
+    TERN_ASSERT(receive.posted());
     matching.unpost(receive);
     receive.place = ReceiveRequest::Place::outside;
   }
@@ -126,6 +132,7 @@ inline ReceiveRequest& Receives::make(const ReceiveArguments& a, Endpoint* from)
 
 inline void Receives::match(ReceiveRequest& receive, Endpoint& peer, const wire::Header& header, size_t bytes,
                             bool waited) {
+  TERN_DEBUG_ASSERT(!receive.complete());
   count(waited, bytes);
   if (counts_.watched != 0) [[unlikely]]
     watch_match(receive, peer.peer, header, bytes, waited);
@@ -144,6 +151,7 @@ inline void Receives::complete(ReceiveRequest& receive) {
     watch_complete(receive);
   if (receive.offer) [[unlikely]]
     end_offer(receive);
+  TERN_DEBUG_ASSERT(open_ != 0 && !receive.posted());
   --open_;
   receive.set_complete();
   progress_.notify();

@@ -29,6 +29,7 @@ SendRequest& Sends::create(Endpoint& peer, const SendArguments& a) {
 }
 
 void Sends::enqueue(SendRequest& send, const wire::Header& header, const Cursor& payload, Left left) {
+  TERN_ASSERT(!send.linked());  // the path would hold it twice
   send.waits |= SendRequest::kPath;
   send.header = header;
   send.header_sent = false;
@@ -39,6 +40,7 @@ void Sends::enqueue(SendRequest& send, const wire::Header& header, const Cursor&
 }
 
 void Sends::push(SendRequest& send, const wire::Header& header, const void* payload, size_t bytes, Left left) {
+  TERN_DEBUG_ASSERT(bytes <= kAlwaysWholeBytes);
   if (send.endpoint.try_post(header, payload, bytes)) return;
   ++counts_.sends_queued;
   enqueue(send, header, Cursor::bytes(const_cast<void*>(payload), bytes), left);
@@ -65,6 +67,7 @@ void Sends::complete(SendRequest& send) {
   if (counts_.watched != 0) [[unlikely]]
     watch_complete(send);
   if (send.rendezvous()) end_rendezvous(send);
+  TERN_DEBUG_ASSERT(open_ != 0 && !send.complete());
   --open_;
   send.set_complete();
   progress_.notify();

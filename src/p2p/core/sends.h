@@ -56,6 +56,7 @@ class alignas(64) Sends {
 
   /// It is in progress from now on, and waits for nothing yet.
   void open(SendRequest& send) {
+    TERN_DEBUG_ASSERT(!send.complete() && !send.rendezvous() && !send.linked());
     ++open_;
     send.waits = 0;
     send.large = false;
@@ -63,14 +64,19 @@ class alignas(64) Sends {
   }
   /// Complete already, it waits for something again (MPI_Cancel).
   void reopen(SendRequest& send) {
+    TERN_ASSERT(send.complete() && send.waits == 0);
     send.complete_ = false;
     ++open_;
   }
   /// Complete already, a hybrid send waits again; it counts by the request that carries its copy.
-  void reopen_uncounted(SendRequest& send) { send.complete_ = false; }
+  void reopen_uncounted(SendRequest& send) {
+    TERN_ASSERT(send.complete());
+    send.complete_ = false;
+  }
   void set_complete_unbegun(SendRequest& send) { send.complete_ = true; }
   /// Its state is that of a rendezvous, until completion.
   RendezvousSend& begin_rendezvous(SendRequest& send, RendezvousSender& by) {
+    TERN_ASSERT(!send.rendezvous() && !send.tuple());
     RendezvousSend* state = rendezvous_.create(by);
     send.state = state;
     return *state;
@@ -78,6 +84,7 @@ class alignas(64) Sends {
   /// Gives back what it holds of others.
   void end_rendezvous(SendRequest& send) {
     RendezvousSend* state = send.rendezvous();
+    TERN_ASSERT(state);
     send.state = {};
     rendezvous_.destroy(state);
   }
@@ -91,6 +98,7 @@ class alignas(64) Sends {
   /// A message that its request does not wait for is on its way (tuple queues).
   void open_copy() { ++open_; }
   void close_copy() {
+    TERN_ASSERT(open_ != 0);
     --open_;
     progress_.notify();
   }

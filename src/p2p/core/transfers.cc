@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "p2p/core/who_copies.h"
 
 namespace tern {
@@ -24,6 +25,7 @@ size_t Pieces::next(size_t left) {
 // --- Get
 
 void Gets::begin(ReceiveRequest& receive, const ReceivedRts& rts, bool stream_faster) {
+  TERN_ASSERT(receive.sender && receive.sender->memory && rts.body.address != 0);
   Get& get = *gets_.create();
   get.owner = this;
   get.receive = &receive;
@@ -87,6 +89,7 @@ bool Gets::piece_done(Get& get) {
 // --- Put
 
 bool Puts::begin(SendRequest& send, const wire::ClearBody& to, uint8_t flags, size_t offset) {
+  TERN_ASSERT(send.endpoint.memory && to.address != 0 && !(send.waits & SendRequest::kPut));
   const RendezvousSend* rendezvous = send.rendezvous();
   Put& put = *puts_.create();
   put.owner = this;
@@ -158,6 +161,7 @@ void Puts::tell(Put& put, uint8_t flags) {
 
 void Puts::end(Put& put) {
   SendRequest& send = *put.send;
+  TERN_ASSERT(send.waits & SendRequest::kPut);
   puts_.destroy(&put);
   sends_.settle(send, SendRequest::kPut);
 }

@@ -1,5 +1,7 @@
 #include "p2p/matching/matching.h"
 
+#include "base/assert.h"
+
 namespace tern {
 namespace {
 // 64 buckets cost 4 KiB at start; tables grow fourfold when they hold more than two elements a bucket.
@@ -20,6 +22,7 @@ PostedReceive* Matching::older_wild(PostedReceive* exact, uint64_t context, int 
   PostedReceive* candidate = wild.front();
   while (candidate && !candidate->fits(context, source, tag)) candidate = wild.next(candidate);
   if (!candidate || (exact && exact->order < candidate->order)) return exact;
+  TERN_ASSERT(wild_count_ != 0);
   --wild_count_;
   return candidate;
 }
@@ -45,9 +48,11 @@ void Matching::post(PostedReceive& receive) {
 }
 
 void Matching::unpost(PostedReceive& receive) {
+  TERN_ASSERT(posted_count_ != 0);
   PostedList::remove(&receive);
   --posted_count_;
   if (receive.wild()) --wild_count_;
+  TERN_DEBUG_ASSERT(wild_count_ <= posted_count_);
 }
 
 WaitingMessage* Matching::find_waiting_slow(uint64_t context, int source, int tag) {
@@ -71,12 +76,6 @@ void Matching::add_waiting(WaitingMessage& message) {
   ++waiting_count_;
   keyed_[key_bucket(message.context, message.source, message.tag)].push_back(&message);
   arrival_[context_bucket(message.context)].push_back(&message);
-}
-
-void Matching::remove_waiting(WaitingMessage& message) {
-  KeyList::remove(&message);
-  ArrivalList::remove(&message);
-  --waiting_count_;
 }
 
 // Moves everything into larger tables. Order within a key (a context) is kept: its elements all come from one old

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/assert.h"
 #include "base/intrusive_list.h"
 #include "base/types.h"
 
@@ -66,7 +67,12 @@ class Matching {
     return find_waiting_slow(context, source, tag);
   }
   void add_waiting(WaitingMessage& message);
-  void remove_waiting(WaitingMessage& message);
+  void remove_waiting(WaitingMessage& message) {
+    TERN_DEBUG_ASSERT(waiting_count_ != 0);
+    KeyList::remove(&message);
+    ArrivalList::remove(&message);
+    --waiting_count_;
+  }
 
   // --- The receives of one key, for announcements (announcements.h) and tuple queues (tuples.h). `receive` is exact
   // and posted.

@@ -58,6 +58,7 @@ void SentLog::hold(const Ready& ready, uint32_t ahead) {
     key->tag = ready.tag;
     bucket(ready.context, ready.tag).push_back(key);
   }
+  TERN_ASSERT(held() < kHeld);
   Offer* offer = offers_.create();
   offer->ready = ready;
   offer->number = key->passed + ahead;
@@ -66,6 +67,7 @@ void SentLog::hold(const Ready& ready, uint32_t ahead) {
 
 // False: it was the last one, and the key is no more.
 bool SentLog::drop_first(Key& key) {
+  TERN_ASSERT(!key.offers.empty());
   offers_.destroy(key.offers.pop_front());
   if (!key.offers.empty()) return true;
   IntrusiveList<Key>::remove(&key);

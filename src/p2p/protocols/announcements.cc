@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/assert.h"
+
 namespace tern {
 
 namespace {
@@ -25,11 +27,14 @@ bool last_byte_changed(const ReceiveRequest& receive) {
 
 ReceiveOffer::~ReceiveOffer() {
   if (watcher) watcher->unwatch(*this);
+  TERN_ASSERT(!announced || peer.announced.open != 0);
+  TERN_ASSERT(!withdrawing || peer.announced.withdrawing != 0);
   if (announced) --peer.announced.open;
   if (withdrawing) --peer.announced.withdrawing;
 }
 
 void Announcements::watch(ReceiveOffer& offer) {
+  TERN_ASSERT(!offer.watcher && watched_count_ < kMaxWatched);
   offer.watcher = this;
   watched_.push_back(&offer);
   ++watched_count_;
@@ -37,6 +42,7 @@ void Announcements::watch(ReceiveOffer& offer) {
 }
 
 void Announcements::unwatch(ReceiveOffer& offer) {
+  TERN_ASSERT(offer.watcher == this && watched_count_ != 0);
   offer.watcher = nullptr;
   IntrusiveList<ReceiveOffer>::remove(&offer);
   --watched_count_;
@@ -85,6 +91,7 @@ void Announcements::announce(ReceiveRequest& receive) {
   ++peer.announced.next_serial;
   receive.sender = nullptr;  // recycled requests remember the last one
   ReceiveOffer& offer = receives_.offer(receive);
+  TERN_ASSERT(!offer.announced && receive.posted());
   offer.serial = body.serial;
   offer.place = place;
   body.capacity = capacity;
@@ -116,6 +123,7 @@ void Announcements::fill(ReceiveRequest& receive, size_t bytes) {
 // A watched receive was filled before any message of its own was read.
 void Announcements::complete_seen(ReceiveRequest& receive) {
   if (by_write_) filled_.push_back({receive.from, receive.context, receive.tag, receive.offer->serial});
+  TERN_ASSERT(filled_.size() <= kMaxWatched);
   fill(receive, receive.capacity);
   receives_.complete(receive);
 }

@@ -2,6 +2,8 @@
 
 namespace tern {
 
+#include "base/assert.h"
+
 namespace {
 /// So often the sender leaves the copy to a peer that is in its library. If that has not made it then, the receive is
 /// not posted. (Some 16 us over shared memory.)
@@ -26,6 +28,7 @@ void DeferredCopies::add_unmatched(SendRequest& send, RendezvousSend& state) {
 }
 
 void DeferredCopies::append(SendRequest& send, DeferredCopy& copy) {
+  TERN_ASSERT(!copy.owner && send.rendezvous() && send.rendezvous()->copy_lock);
   copy.idle_polls = copy.looks = 0;
   copy.send = &send;
   copy.owner = this;
@@ -34,6 +37,7 @@ void DeferredCopies::append(SendRequest& send, DeferredCopy& copy) {
 }
 
 void DeferredCopies::remove(DeferredCopy& copy) {
+  TERN_ASSERT(copy.owner == this);
   if (cursor_ == &copy) cursor_ = copies_.next(&copy);
   IntrusiveList<DeferredCopy>::remove(&copy);
   copy.owner = nullptr;

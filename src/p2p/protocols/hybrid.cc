@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/assert.h"
 #include "datatype/kind.h"
 
 namespace tern {

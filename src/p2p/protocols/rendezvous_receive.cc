@@ -142,7 +142,8 @@ Mover RendezvousReceiver::mover_of(const ReceiveRequest& receive, const Received
   const Endpoint& peer = *receive.sender;
   CopySituation s{.side = Side::receiver};
   if (rts.from_library()) {
-    s.can_get = peer.can_get_lent();  // its sender is free already, and would have to come back for a stream
+    s.can_get = rts.body.address != 0 &&
+                peer.can_get_lent();  // its sender is free already, and would have to come back for a stream
   } else {
     s.can_get = rts.body.address != 0 && peer.can_get();
     s.stream_faster = stream_faster;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/assert.h"
 #include "p2p/core/chore.h"
 #include "p2p/core/control_messages.h"
 #include "p2p/core/receives.h"
@@ -57,7 +58,10 @@ class RendezvousReceiver final : Chore, Gets::Client {
     explicit Hold(RendezvousReceiver& receiver) : receiver_(receiver) { ++receiver_.holds_; }
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
-    ~Hold() { --receiver_.holds_; }
+    ~Hold() {
+      TERN_ASSERT(receiver_.holds_ != 0);
+      --receiver_.holds_;
+    }
 
    private:
     RendezvousReceiver& receiver_;

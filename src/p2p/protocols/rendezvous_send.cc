@@ -38,6 +38,7 @@ void RendezvousSender::begin(SendRequest& send, LibraryBuffers::Loan buffer) {
 }
 
 void RendezvousSender::announce(SendRequest& send, RendezvousSend& state, uint8_t flags) {
+  TERN_ASSERT(!(send.waits & (SendRequest::kData | SendRequest::kPath)));
   const SendArguments& a = send.arguments;
   state.body.bytes = send.data_bytes();
   if (state.body.address == 0) state.body.key[0] = send.endpoint.messages.newest_offer();
@@ -73,6 +74,7 @@ void RendezvousSender::on_cts(SendRequest& send, const wire::Header& header, con
 }
 
 void RendezvousSender::clear(SendRequest& send, const wire::ClearBody& clear, uint64_t offset_bytes, bool seen) {
+  TERN_ASSERT(send.rendezvous() && (send.waits & SendRequest::kData));
   RendezvousSend& state = *send.rendezvous();
   if (state.deferred.owner) deferred_.remove(state.deferred);
   state.clear = clear;
@@ -87,6 +89,7 @@ void RendezvousSender::clear(SendRequest& send, const wire::ClearBody& clear, ui
 
 void RendezvousSender::send_data(SendRequest& send) {
   const RendezvousSend& state = *send.rendezvous();
+  TERN_ASSERT(!(send.waits & SendRequest::kPath) && !state.deferred.owner);
   const wire::ClearBody to = state.clear;
   const auto offset = size_t(state.clear_offset_bytes);
   Endpoint& peer = send.endpoint;

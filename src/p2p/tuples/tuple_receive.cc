@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/assert.h"
 #include "p2p/tuples/tuples.h"
 
 namespace tern {
@@ -118,6 +119,7 @@ TupleQueue* Tuples::queue_of(const ReceiveRequest& receive) {
 
 void Tuples::posted(ReceiveRequest& receive) {
   TupleQueue* queue = queue_of(receive);
+  TERN_DEBUG_ASSERT(receive.posted());
   if (!queue || queue->state != TupleQueue::State::open || queue->backlog) return;
   if (post(*queue, &receive, nullptr)) ++queue->posted;
   else feed(*queue);
@@ -197,6 +199,7 @@ void Tuples::landed(TuplePosting& posting, size_t bytes, Error error) {
   }
   ReceiveRequest& receive = *posting.receive;
   TERN_ASSERT(receive.posted());
+  TERN_ASSERT(queue.posted != 0 && queue.state == TupleQueue::State::open);
   receives_.unpost(receive);
   --queue.posted;
   if (queue.backlog) feed(queue);
@@ -207,7 +210,7 @@ void Tuples::landed(TuplePosting& posting, size_t bytes, Error error) {
   receives_.complete(receive);
 }
 
-// The same when the queue has stopped: it is one whose envelope is here.
+// The queue has stopped: the message is one whose envelope is here.
 void Tuples::landed_owed(TupleQueue& queue, TuplePosting& posting, size_t bytes) {
   TERN_ASSERT(!queue.owed.empty() && queue.owed.front()->posted);
   std::unique_ptr<TupleOwed> owed = std::move(queue.owed.front());

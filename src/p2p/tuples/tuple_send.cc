@@ -1,6 +1,7 @@
 // Tuple queues: the sender. See tuples.h.
 #include <algorithm>
 
+#include "base/assert.h"
 #include "p2p/tuples/tuples.h"
 
 namespace tern {
@@ -67,6 +68,7 @@ bool Tuples::send(SendRequest& send, size_t bytes) {
 // Hands a message to an open queue; false: the path does not take it.
 bool Tuples::post(TupleLine& line, SendRequest& send, size_t bytes) {
   const SendArguments& a = send.arguments;
+  TERN_ASSERT(line.state == TupleLine::State::open && line.to == &send.endpoint);
   TupleQueues& path = *send.endpoint.tuples;
   TupleMessage& message = *messages_.create();
   message.line = &line;
@@ -114,6 +116,7 @@ bool Tuples::post(TupleLine& line, SendRequest& send, size_t bytes) {
 void Tuples::arrived(TupleMessage& message, Error error) {
   TupleLine& line = *message.line;
   SendRequest* request = message.request;
+  TERN_ASSERT(message.index < line.sent && line.state != TupleLine::State::asked);
   IntrusiveList<TupleMessage>::remove(&message);
   if (message.lent) line.path->give_back(const_cast<std::byte*>(message.data));
   messages_.destroy(&message);
@@ -168,6 +171,7 @@ void Tuples::put_off(TupleEntry& entry) {
 }
 
 void Tuples::leave(TupleLine& line) {
+  TERN_ASSERT(line.out.empty());
   line.path->leave(*line.queue);
   lines_.remove(line.token);
   line_pool_.destroy(&line);
@@ -208,6 +212,7 @@ void Tuples::on_stop(Endpoint& peer, const wire::Header& header) {
 void Tuples::end(TupleLine& line, uint64_t Counters::*cause) {
   Endpoint& peer = *line.to;
   if (cause) ++(counts_.*cause);
+  TERN_ASSERT(line.state == TupleLine::State::open);
   line.state = TupleLine::State::closing;
   TupleEntry& entry = entry_of(line.key);
   entry.line = nullptr;
