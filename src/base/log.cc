@@ -63,13 +63,15 @@ Error Log::configure(std::string_view wish, int rank) {
 void Log::write_slow(LogLevel level, std::string_view text) const {
   std::string rank = rank_ < 0 ? std::string() : fmt::format(" rank {}", rank_);
   std::string line = fmt::format("[tern{}] {}: {}\n", rank, kLabels[int(level)], text);
+  const int callers_errno = errno;
   size_t written = 0;
   while (written < line.size()) {
     ssize_t n = ::write(descriptor_, line.data() + written, line.size() - written);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return;  // an error of the log itself cannot be reported anywhere
+    if (n < 0) break;  // an error of the log itself cannot be reported anywhere
     written += size_t(n);
   }
+  errno = callers_errno;
 }
 
 }  // namespace tern

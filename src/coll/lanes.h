@@ -61,7 +61,7 @@ bool through_memory(const Lanes& lanes, Operation operation, const Operands& o);
 /// The operation among the members of this node, through its memory or by messages. Receives of earlier steps are
 /// complete when it begins.
 void build_inside(Lanes& lanes, Operation operation, const Operands& o);
-/// The same beside receives of earlier steps that are under way, and of which the operation needs nothing here.
+/// As build_inside, beside receives of earlier steps that are under way, of which the operation needs nothing here.
 void build_inside_beside(Lanes& lanes, Operation operation, const Operands& o);
 
 }  // namespace tern

@@ -51,7 +51,7 @@ class AdapterShare {
     claimed_ = pairs;
     mine_->queue_pairs.store(fixed_ + pairs, std::memory_order_seq_cst);
   }
-  /// Likewise, if the adapter holds them beside those of the others. False: it does not, and nothing has changed.
+  /// As set_claimed, if the adapter holds them beside the others. False: it does not, and nothing has changed.
   bool claim(uint32_t pairs) {
     const uint32_t before = claimed_;
     set_claimed(pairs);

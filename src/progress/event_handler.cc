@@ -100,7 +100,8 @@ Need EventHandler::need() {
 // The application's call is over, so an error could not be returned to anybody.
 Need EventHandler::take_over(bool again) try {
   // A caller that waits asks each time. The paths are armed anew: what it has begun since may need no event any more.
-  if (handles_every_arrival() && driving_.watch().load(std::memory_order_relaxed) == Watch::always) return pending();
+  if (handles_every_arrival() && driving_.wake_source().load(std::memory_order_relaxed) == WakeSource::always)
+    return pending();
   if (again) policy_.on_used();  // the thread was woken before the application was outside
   disarm();
   Need needed = pending();

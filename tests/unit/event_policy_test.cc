@@ -32,7 +32,7 @@ TEST(EventPolicy, OneThatHandlesAllArrivalsArmsAtOnceAndStays) {
   EXPECT_EQ(policy.on_not_armed(Need::now), (Action{Step::watch_timer, 1}));
   uint64_t now_ns = 1'000'000'000;
   for (int i = 0; i < 5; ++i) EXPECT_EQ(policy.on_leave_armed(++now_ns), Action{});  // however soon it is back
-  EXPECT_EQ(policy.on_wake(Watch::timer, true, false, false), Action{Step::come_in});
+  EXPECT_EQ(policy.on_wake(WakeSource::timer, true, false, false), Action{Step::come_in});
 }
 
 /// A policy whose application stayed away once.
@@ -204,7 +204,7 @@ struct Rank {
     lock.enter();
     if (waits && handler.handles_every_arrival()) {
       const Need left = handler.take_over(false);  // it sleeps until it is called
-      EXPECT_TRUE(covers(lock.watch(), left));
+      EXPECT_TRUE(covers(lock.wake_source(), left));
     } else if (waits) {
       handler.stand_aside();
       EXPECT_EQ(path.armed, 0) << "who waits must not share its wake-ups";

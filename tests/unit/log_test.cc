@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -71,9 +74,31 @@ TEST(Log, LevelAndPlaceFromTheTunable) {
   rmdir(folder);
 }
 
+// A log that nobody reads does not change errno, which its caller may still want to report; and it can be sent
+// elsewhere afterwards.
 TEST(Log, NobodyListeningIsNoDisaster) {
-  Log log(LogLevel::error, 0, -1);
-  log.error("into the void");
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  const auto before = signal(SIGPIPE, SIG_IGN);
+  for (const int nobody : {-1, ends[1]}) {
+    Log log(LogLevel::error, 0, nobody);
+    errno = ENOENT;
+    log.error("into the void");
+    EXPECT_EQ(errno, ENOENT) << nobody;
+    char place[] = "/tmp/tern-log-XXXXXX";
+    const int file = mkstemp(place);
+    ASSERT_GE(file, 0);
+    ASSERT_FALSE(log.configure(std::string("error:") + place, 0));
+    log.error("here");
+    char text[64] = {};
+    EXPECT_GT(read(file, text, sizeof text - 1), 0);
+    EXPECT_STREQ(text, "[tern rank 0] error: here\n");
+    close(file);
+    unlink(place);
+  }
+  signal(SIGPIPE, before);
+  close(ends[1]);
 }
 
 }  // namespace

@@ -278,9 +278,7 @@ TEST(ShmPath, KilledPeerIsReportedAfterWhatItSent) {
                     }
                     std::unique_ptr<Outgoing> doomed;
                     if (rank == 1) doomed = start_send(me, 2, 1 << 20, false, true);
-                    const uint64_t start = me.clock.now_ns();
-                    me.engine->wait_until([&] { return !me.sink.lost.empty(); });
-                    EXPECT_LT(me.clock.now_ns() - start, 10'000'000'000u);
+                    me.engine->wait_until([&] { return !me.sink.lost.empty(); });  // else the test's own time ends
                     EXPECT_EQ(me.sink.lost, std::vector<PeerId>{2});
                     if (rank == 0) {
                       EXPECT_EQ(me.sink.from[2].next, 5u);

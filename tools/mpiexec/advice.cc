@@ -246,16 +246,16 @@ void Adviser::end_run(const TimedLane& lane, size_t from, size_t to) {
     runs.calls += to - from;
     runs.ns += cost_ns;
   };
-  constexpr uint64_t kShort_bytes = 1024;  // a message costs its latency, whatever its length
+  constexpr uint64_t kShortBytes = 1024;  // a message costs its latency, whatever its length
 
   const bool receives = event->given & record::kSource && !(event->given & record::kDest);
   const bool many = peers.size() >= std::max<size_t>(3, ranks() - 1);
-  if (sends && peers.size() == 1 && most_bytes <= kShort_bytes && event->given & record::kBytes) add(f.small, ns);
+  if (sends && peers.size() == 1 && most_bytes <= kShortBytes && event->given & record::kBytes) add(f.small, ns);
   if (sends && many && most_bytes == least_bytes) add(f.fan_out, ns);
   if (receives && many && kind == CallKind::receive) add(f.fan_in, ns);
   if (kind == CallKind::test) add(f.tests, whole_ns);
   const bool collective = kind == CallKind::together || kind == CallKind::from_root || kind == CallKind::to_root;
-  if (collective && event->given & record::kBytes && most_bytes <= kShort_bytes && event->bytes != 0) {
+  if (collective && event->given & record::kBytes && most_bytes <= kShortBytes && event->bytes != 0) {
     // Where more time is waited for others, or passes between the calls, they are not what costs.
     ns -= std::min(ns, waited_ns);
     if (part(ns, whole_ns) > 0.5) add(f.small_together, ns);
@@ -308,8 +308,8 @@ void Adviser::read(const Message& m) {
       f.path = timeline_.records()[m.from]->path_name(sent.request);
     }
   }
-  constexpr uint64_t kWorthACopy_bytes = 256;  // shorter ones are copied within a cache line's time
-  if (received.bytes < kWorthACopy_bytes || sent.what != uint16_t(Protocol::eager)) return;
+  constexpr uint64_t kWorthACopyBytes = 256;  // shorter ones are copied within a cache line's time
+  if (received.bytes < kWorthACopyBytes || sent.what != uint16_t(Protocol::eager)) return;
   const TimedCall* call = timeline_.call_at(m.to, received.thread, timeline_.done_at(m));
   if (!call) return;
   Facts& f = facts_[timeline_.site(timeline_.main_lane(m.to), *call)];
@@ -518,9 +518,9 @@ void Adviser::made_often(uint32_t site, const Facts& f) {
 }
 
 void Adviser::small_files(uint32_t site, const Facts& f) {
-  constexpr uint64_t kSmall_bytes = 64 << 10;  // below that a system call costs more than the copy
+  constexpr uint64_t kSmallBytes = 64 << 10;  // below that a system call costs more than the copy
   if (kind_of(function(site)) != CallKind::file || f.ranks.empty() || f.calls < 16 * f.ranks.size()) return;
-  if (f.bytes / f.calls >= kSmall_bytes) return;
+  if (f.bytes / f.calls >= kSmallBytes) return;
   say(site, f.total_ns, "small_accesses",
       fmt::format("{} accesses of {} each: a collective call (as {}_all, with a view of the file) puts what all ranks "
                   "access into few large pieces.",

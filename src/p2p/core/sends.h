@@ -156,7 +156,7 @@ class alignas(64) Sends {
     if (counts_.watched != 0) [[unlikely]]
       watch_send(protocol, to, a, bytes, began_ns);
   }
-  /// The same of an eager message that has left, and whose request is complete by that.
+  /// An eager message has left, and its request is complete by that.
   void note_sent(const Endpoint& to, const SendArguments& a, size_t bytes, uint64_t began_ns) {
     count(Protocol::eager, bytes);
     if (counts_.watched != 0) [[unlikely]] {
