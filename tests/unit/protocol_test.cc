@@ -33,7 +33,7 @@ SendSituation with(size_t bytes, const Pair& pair, bool by_write = false, size_t
   s.can_get = pair.can_get;
   if (!pair.ready) return s;
   s.ready = &kAnnounced;
-  s.mover = who_copies({.side = Side::sender,
+  s.mover = who_copies({.side = CopySide::sender,
                         .can_put = pair.can_put,
                         .can_get = pair.can_get,
                         .stream_faster = pair.polls,
@@ -122,14 +122,15 @@ TEST(Protocol, EveryProtocolHasOneRecord) {
 TEST(WhoCopies, AsksForThePeerOnlyWhereItMatters) {
   int asked = 0;
   const auto present = [&] { return ++asked, true; };
-  const CopySituation receiver{.side = Side::receiver, .can_get = true};
+  const CopySituation receiver{.side = CopySide::receiver, .can_get = true};
   EXPECT_EQ(who_copies(receiver, present), Mover::get) << "a stream is no faster";
-  EXPECT_EQ(who_copies({.side = Side::receiver, .stream_faster = true}, present), Mover::stream) << "nothing to get";
+  EXPECT_EQ(who_copies({.side = CopySide::receiver, .stream_faster = true}, present), Mover::stream)
+      << "nothing to get";
   EXPECT_EQ(
       who_copies({.can_put = true, .can_get = true, .stream_faster = true, .leaves = true, .lockable = true}, present),
       Mover::defer);
   EXPECT_EQ(asked, 0);
-  EXPECT_EQ(who_copies({.side = Side::receiver, .can_get = true, .stream_faster = true}, present), Mover::stream);
+  EXPECT_EQ(who_copies({.side = CopySide::receiver, .can_get = true, .stream_faster = true}, present), Mover::stream);
   EXPECT_EQ(who_copies({.can_put = true, .stream_faster = true}, [] { return false; }), Mover::put);
   EXPECT_EQ(asked, 1);
 }

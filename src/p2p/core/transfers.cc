@@ -69,7 +69,7 @@ bool Gets::piece_done(Get& get) {
   if (!get.error) get.offset += get.bytes;
   TERN_ASSERT(get.offset <= bytes);
   if (!get.error && get.offset < bytes && !peer.lost()) {
-    const CopySituation rest{.side = Side::receiver, .can_get = true, .stream_faster = get.stream_faster};
+    const CopySituation rest{.side = CopySide::receiver, .can_get = true, .stream_faster = get.stream_faster};
     if (who_copies(rest, [&] { return peer.peer_has_polled(); }) == Mover::get) return true;
   }
   const size_t offset = get.offset;
@@ -183,7 +183,7 @@ bool Puts::piece_done(Put& put) {
   }
   TERN_ASSERT(put.error || put.offset < put.wanted);
   if (!put.error && !peer.lost()) {
-    const CopySituation rest{.side = Side::sender, .can_put = true, .stream_faster = send.stream_faster};
+    const CopySituation rest{.side = CopySide::sender, .can_put = true, .stream_faster = send.stream_faster};
     if (who_copies(rest, [&] { return peer.peer_has_polled(); }) == Mover::put) return true;
   }
   if (peer.lost()) {

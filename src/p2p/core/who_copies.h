@@ -24,11 +24,11 @@ enum class Mover : uint8_t {
   copy_out,  ///< the sender, to a library buffer: nobody knows where it is wanted
 };
 
-enum class Side : uint8_t { sender, receiver };
+enum class CopySide : uint8_t { sender, receiver };
 
-/// What the answer depends on. `Side`: this rank's; the peer is the other one.
+/// What the answer depends on. `CopySide`: this rank's; the peer is the other one.
 struct CopySituation {
-  Side side = Side::sender;
+  CopySide side = CopySide::sender;
   bool can_put = false;        ///< the sender may write to where the data is wanted
   bool can_get = false;        ///< the receiver may read where it lies
   bool stream_faster = false;  ///< copied by two CPUs it takes less time than by one; false where no CPU copies
@@ -43,7 +43,7 @@ struct CopySituation {
 
 constexpr Mover who_copies(const CopySituation& s) {
   const bool both_copy = s.stream_faster && s.peer_present;
-  if (s.side == Side::receiver) return s.can_get && !both_copy ? Mover::get : Mover::stream;
+  if (s.side == CopySide::receiver) return s.can_get && !both_copy ? Mover::get : Mover::stream;
   if (s.idle) {
     if (s.peer_present && s.patient) return Mover::defer;
     return s.can_put ? Mover::put : Mover::copy_out;

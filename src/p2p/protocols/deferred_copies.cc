@@ -57,7 +57,7 @@ bool DeferredCopies::is_due(DeferredCopy& copy) const {
 
 // A receiver that is in its library sees the announcement itself, if its receive is posted.
 Mover DeferredCopies::mover_of(DeferredCopy& copy) const {
-  CopySituation s{.side = Side::sender, .idle = true};
+  CopySituation s{.side = CopySide::sender, .idle = true};
   s.can_put = copy.to.address != 0;
   s.patient = s.can_put || (progress_.polling() && copy.looks + 1 < kPatience);
   const Mover mover = who_copies(s, [&] { return copy.send->endpoint.peer_is_polling(); });

@@ -66,7 +66,7 @@ void ProtocolChoice::complete(SendSituation& s, const Endpoint& peer, const Send
   }
   if (!s.ready) return;
   // A message of medium size is streamed to a receiver that is there without asking it: it is soon over.
-  s.mover = who_copies({.side = Side::sender,
+  s.mover = who_copies({.side = CopySide::sender,
                         .can_put = s.can_put,
                         .can_get = s.can_get,
                         .stream_faster = s.stream_faster,

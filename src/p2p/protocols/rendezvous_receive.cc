@@ -140,7 +140,7 @@ void RendezvousReceiver::answer(ReceiveRequest& receive, const ReceivedRts& anno
 
 Mover RendezvousReceiver::mover_of(const ReceiveRequest& receive, const ReceivedRts& rts, bool stream_faster) const {
   const Endpoint& peer = *receive.sender;
-  CopySituation s{.side = Side::receiver};
+  CopySituation s{.side = CopySide::receiver};
   if (rts.from_library()) {
     s.can_get = rts.body.address != 0 &&
                 peer.can_get_lent();  // its sender is free already, and would have to come back for a stream

@@ -96,7 +96,7 @@ void RendezvousSender::send_data(SendRequest& send) {
   send.waits &= uint8_t(~SendRequest::kData);
   const auto bytes = size_t(std::min<uint64_t>(to.bytes, state.body.bytes));
   const bool can_put = to.address != 0 && bytes != 0 && send.arguments.type->is_contiguous() && peer.can_put();
-  const CopySituation cleared{.side = Side::sender, .can_put = can_put, .stream_faster = send.stream_faster};
+  const CopySituation cleared{.side = CopySide::sender, .can_put = can_put, .stream_faster = send.stream_faster};
   if (who_copies(cleared, [&] { return peer.peer_is_polling(); }) == Mover::put &&
       puts_.begin(send, to, state.seen ? 0 : wire::kLanded, offset))
     return;
