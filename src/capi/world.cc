@@ -124,7 +124,7 @@ void World::show_to_top() {
   const int file = memfd_create(RankPage::kName, MFD_CLOEXEC);
   if (file < 0) return;
   void* mapped = MAP_FAILED;
-  if (ftruncate(file, sizeof(RankPage)) == 0)
+  if (resize_file(file, sizeof(RankPage)) == 0)
     mapped = mmap(nullptr, sizeof(RankPage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (mapped == MAP_FAILED) {
     close(file);
