@@ -267,7 +267,10 @@ Error Checks::send(const SendArguments& arguments, Count count, const Datatype& 
   SendArguments synchronous = arguments;
   if (synchronous.mode == SendMode::standard) synchronous.mode = SendMode::synchronous;
   Request* request = messages_.isend(synchronous, count, type);
-  world_.process->progress().wait_until([&] { return request->complete() || messages_.finalizes(arguments.peer); });
+  // Where there are sessions a peer may go on after its MPI_Finalize (MPI 5.0, 11.3).
+  world_.process->progress().wait_until([&] {
+    return request->complete() || (!world_.sessions_used && messages_.finalizes(arguments.peer));
+  });
   if (!request->complete()) {
     report(fmt::format("the message of {} with tag {} was never received: rank {} of the job is in MPI_Finalize",
                        place(), arguments.tag, arguments.peer));

@@ -154,6 +154,12 @@ class Check(unittest.TestCase):
         done = mpiexec("-timeout", 30, "-n", 1, os.environ["TERN_START_PROGRAM"], "parent", TERN_CHECK="2")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "0 child\n", ""))
 
+    def test_sessions_go_on_after_finalize(self):
+        """A rank in MPI_Finalize may still receive in a session."""
+        for _ in range(3):
+            done = mpiexec("-timeout", 30, "-n", 4, os.path.join(BUILD, "tests/mpi/session_basic"), TERN_CHECK="2")
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "ok\n", ""))
+
     def test_reductions_beyond_the_standard(self):
         self.found("reductions_of_text", r"MPI_SUM of MPI_CHAR in MPI_Allreduce at reductions_of_text .* is beyond the standard",
                    r"MPI_LAND of MPI_AINT in MPI_Allreduce at", program=self.built("handles_program.c"))
