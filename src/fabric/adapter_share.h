@@ -46,7 +46,7 @@ class AdapterShare {
     fixed_ = pairs;
     set_claimed(claimed_);
   }
-  /// This rank uses so many more than its fixed ones, whatever others use.
+  /// This rank uses `pairs` queue pairs beside its fixed ones, whatever others use.
   void set_claimed(uint32_t pairs) {
     claimed_ = pairs;
     mine_->queue_pairs.store(fixed_ + pairs, std::memory_order_seq_cst);

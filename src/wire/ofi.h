@@ -54,7 +54,7 @@ enum class OfiFrameType : uint8_t {
   // Not numbered:
   ping = 4,    ///< asks for a pong; no payload
   pong = 5,    ///< answers it; no payload
-  landed = 6,  ///< OfiLanded: so many messages of a tuple queue have been received
+  landed = 6,  ///< OfiLanded: the number of messages of a tuple queue that have been received
 };
 
 struct OfiFrame {

@@ -27,7 +27,7 @@ struct FakeWire {
   std::vector<FakePort*> ports;
   bool cut = false;          ///< every operation fails (fi_strerror: 107, not connected)
   bool silent = false;       ///< messages are lost without an error
-  uint64_t fail_tagged = 0;  ///< of the next so many tagged sends
+  uint64_t fail_tagged = 0;  ///< number of tagged sends that fail next
   static constexpr int kNotConnected = 107;
 
   static Capabilities all() {

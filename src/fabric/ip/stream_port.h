@@ -71,7 +71,7 @@ class StreamPort {
   /// Returns the bytes received; 0: the peer has ended the stream. No stream (-1): -EBADF.
   virtual ssize_t receive(int stream, void* data, size_t bytes) = 0;
   virtual ssize_t receive_pieces(int stream, const iovec* pieces, int count) = 0;
-  /// Receives and drops up to so many bytes; returns as `receive`.
+  /// Receives up to `bytes` and drops them; returns as `receive`.
   virtual ssize_t discard(int stream, size_t bytes) = 0;
   /// Bytes handed over that the peer's host has not acknowledged; below zero: not known. Valid for broken streams, too.
   virtual int unacknowledged(int stream) = 0;

@@ -8,9 +8,9 @@
 namespace tern::ofi {
 namespace {
 
-// One in so many.
+// What by_chance gets: it happens once in that number of calls.
 constexpr uint32_t kSaysAgain = 16, kGoesOn = 2, kLetsThrough = 2;
-// Reads and writes are split into at most so many parts.
+// The largest number of parts into which a read or write is split.
 constexpr size_t kMostParts = 4;
 // As many as any provider: what is held back must not grow without bound.
 constexpr size_t kMostHeld = 256;

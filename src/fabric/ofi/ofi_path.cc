@@ -10,7 +10,7 @@
 namespace tern {
 namespace {
 
-// Completions of one poll: so many batches of the port's at most.
+// A poll takes at most kBatches batches of kBatch completions from the port.
 constexpr int kBatches = 8, kBatch = 16;
 
 }  // namespace

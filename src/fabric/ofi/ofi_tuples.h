@@ -121,7 +121,7 @@ class OfiTuples final : public TupleQueues {
     uint32_t count = 0;          ///< of `out`
     uint32_t in_port = 0;        ///< of them
     uint32_t sent = 0;           ///< messages, ever
-    uint32_t landed = 0;         ///< so many of them the receiver has told of
+    uint32_t landed = 0;         ///< messages that the receiver has acknowledged
   };
   struct ReceiveQueue final : TupleReceiveQueue, ListHook<ReceiveQueue> {
     OfiPeer* peer = nullptr;

@@ -5,7 +5,7 @@
 namespace tern::tcp {
 namespace {
 
-// A stream that gets nothing is tried again in one of so many messages, as it may have become faster: a slow part of
+// A stream that gets no part is tried again with every 64th message, since it may have become faster: a slow part of
 // 128 KiB then delays 1.6 % of the messages.
 constexpr uint32_t kProbeEvery = 64;
 
