@@ -163,8 +163,7 @@ void OfiStreams::on_frame(OfiPeer& peer, const wire::OfiFrame& frame, const std:
 // In the order of the stream.
 void OfiStreams::deliver(OfiPeer& peer, const wire::OfiFrame& frame) {
   Reception& reception = peer.stream.reception;
-  if (reception.active != (frame.type == OfiType::more) ||
-      (reception.active && frame.payload_bytes > reception.bytes - reception.received)) {
+  if (!reception.fits(frame.type == OfiType::more, frame.payload_bytes)) {
     peers_.doom(peer, "its frames are out of step");
     return;
   }
@@ -173,18 +172,8 @@ void OfiStreams::deliver(OfiPeer& peer, const wire::OfiFrame& frame) {
     sink_.on_message(peer, frame.header, frame.payload, frame.payload_bytes);
     return;
   }
-  if (frame.type == OfiType::first) {
-    reception.active = true;
-    reception.header = frame.header;
-    reception.bytes = frame.message_bytes;
-    reception.received = 0;
-    reception.landing = sink_.on_header(peer, frame.header, frame.message_bytes);
-  }
-  reception.landing.target.unpack(frame.payload, frame.payload_bytes);
-  reception.received += frame.payload_bytes;
-  if (reception.received < reception.bytes) return;
-  reception.active = false;
-  sink_.on_landed(peer, reception.header, reception.landing, reception.bytes, Error());
+  if (frame.type == OfiType::first) reception.begin(sink_, peer, frame.header, frame.message_bytes);
+  reception.take(sink_, peer, frame.payload, frame.payload_bytes);
 }
 
 int OfiStreams::complete() {
@@ -206,8 +195,7 @@ void OfiStreams::fail_all(OfiPeer& peer) {
     operation->done(*operation, peers_.reason(peer));
   }
   its.held.reset();
-  if (std::exchange(its.reception.active, false))
-    sink_.on_landed(peer, its.reception.header, its.reception.landing, its.reception.bytes, peers_.reason(peer));
+  its.reception.fail(sink_, peer, [&] { return peers_.reason(peer); });
 }
 
 void OfiStreams::reset(OfiPeer& peer) {

@@ -13,6 +13,7 @@
 
 #include "fabric/ofi/ofi_adapter.h"
 #include "fabric/path.h"
+#include "fabric/reception.h"
 #include "wire/ofi.h"
 
 namespace tern {
@@ -21,13 +22,6 @@ class OfiPeers;
 
 class OfiStreams {
  public:
-  /// A message of several frames, between its first and its last.
-  struct Reception {
-    bool active = false;
-    wire::Header header{};
-    Landing landing;
-    uint64_t bytes = 0, received = 0;
-  };
   /// Both streams with a peer.
   struct OfPeer {
     uint32_t sent = 0, received = 0;  ///< numbered frames of this incarnation (modulo 2^32)

@@ -241,8 +241,7 @@ void MessageStreams::take_into_account(RdmaPeer& peer) {
 
 void MessageStreams::on_message_frame(RdmaPeer& peer, const wire::RdmaFrame& frame) {
   Reception& reception = peer.stream.reception;
-  if (reception.active != (frame.type == Type::more) ||
-      (reception.active && frame.payload_bytes > reception.bytes - reception.received)) {
+  if (!reception.fits(frame.type == Type::more, frame.payload_bytes)) {
     peers_.break_peer(peer, "the peer's frames are out of step");
     return;
   }
@@ -252,18 +251,8 @@ void MessageStreams::on_message_frame(RdmaPeer& peer, const wire::RdmaFrame& fra
     sink_.on_message(peer, frame.header, frame.payload, frame.payload_bytes);
     return;
   }
-  if (frame.type == Type::first) {
-    reception.active = true;
-    reception.header = frame.header;
-    reception.bytes = frame.message_bytes;
-    reception.received = 0;
-    reception.landing = sink_.on_header(peer, frame.header, frame.message_bytes);
-  }
-  reception.landing.target.unpack(frame.payload, frame.payload_bytes);
-  reception.received += frame.payload_bytes;
-  if (reception.received < reception.bytes) return;
-  reception.active = false;
-  sink_.on_landed(peer, reception.header, reception.landing, reception.bytes, Error());
+  if (frame.type == Type::first) reception.begin(sink_, peer, frame.header, frame.message_bytes);
+  reception.take(sink_, peer, frame.payload, frame.payload_bytes);
 }
 
 void MessageStreams::give_credit(RdmaPeer& peer, bool now) {
@@ -289,10 +278,7 @@ void MessageStreams::fail_all(RdmaPeer& peer) {
     --queued_;
     operation->done(*operation, peers_.reason(peer));
   }
-  if (its.reception.active) {
-    its.reception.active = false;
-    sink_.on_landed(peer, its.reception.header, its.reception.landing, its.reception.bytes, peers_.reason(peer));
-  }
+  its.reception.fail(sink_, peer, [&] { return peers_.reason(peer); });
   peer.stream.held.clear();
   its.channel = nullptr;
   its.base.reset();

@@ -16,6 +16,7 @@
 #include "fabric/path.h"
 #include "fabric/rdma/channels/channel.h"
 #include "fabric/rdma/rdma_adapter.h"
+#include "fabric/reception.h"
 #include "wire/rdma.h"
 
 namespace tern {
@@ -25,13 +26,6 @@ class RdmaPeers;
 
 class MessageStreams {
  public:
-  /// A message of several frames, between its first and its last.
-  struct Reception {
-    bool active = false;
-    wire::Header header{};
-    Landing landing;
-    uint64_t bytes = 0, received = 0;
-  };
   /// Both streams with a peer.
   struct OfPeer {
     std::unique_ptr<Channel> base;        ///< ours to the peer, what streams begin with; null: not connected
