@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "base/fatal.h"
 #include "base/signal_text.h"
 #include "base/stack_end.h"
+#include "base/system_names.h"
 #include "capi/call_site.h"
 #include "process/launch/rank_report.h"
 
@@ -98,8 +100,8 @@ void add_overflow(SignalText& text) {
 void write_head(int signal, const siginfo_t& info, const void* context) {
   char line[800];
   SignalText text(line, sizeof line);
-  const char* name = sigabbrev_np(signal);
-  const char* meaning = sigdescr_np(signal);
+  const char* name = signal_name(signal);
+  const char* meaning = signal_meaning(signal);
   text.add("signal ").add_number(uint64_t(signal)).add(" (SIG").add(name ? name : "?");
   text.add(", ").add(meaning ? meaning : "unknown").add(")");
   if (info.si_code <= 0) {
@@ -228,7 +230,7 @@ void on_crash(int signal, siginfo_t* info, void* context) {
     return;
   }
   int nobody = 0;
-  const int self = gettid();
+  const int self = int(syscall(SYS_gettid));
   if (!reporting.compare_exchange_strong(nobody, self)) {
     if (nobody == self) return take_usual_way(signal);
     for (unsigned s = 0; s <= kPatience_s; ++s) sleep(1);

@@ -1,10 +1,11 @@
 #include "check/probes.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace tern::check {
 
-uint64_t Probes::self() { return uint64_t(gettid()); }
+uint64_t Probes::self() { return uint64_t(syscall(SYS_gettid)); }
 
 void Probes::found(uint64_t context, const Status& status) {
   found_.insert_or_assign(self(), Found{context, status.source, status.tag, status.bytes, findings_.place(), ""});

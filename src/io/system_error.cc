@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/system_names.h"
+
 namespace tern::io {
 
 namespace {
@@ -56,7 +58,7 @@ Error system_error(std::string_view operation, std::string_view path, int number
   const ErrorClass error_class = class_of(number);
   char text[128] = "";
   const char* reason = strerror_r(number, text, sizeof text);
-  const char* name = strerrorname_np(number);
+  const char* name = error_name(number);
   std::string sentence(operation);
   sentence += " of '" + std::string(path) + "' failed: " + reason;
   if (name) sentence += " (" + std::string(name) + ")";

@@ -18,6 +18,7 @@
 
 #include "agent_ranks.h"
 #include "agents.h"
+#include "base/system_names.h"
 #include "clock.h"
 #include "records.h"
 #include "streams.h"
@@ -183,7 +184,7 @@ void Agent::on_parent() {
 void Agent::on_signals() {
   signalfd_siginfo info;
   while (read(signals_, &info, sizeof info) == ssize_t(sizeof info)) {
-    say(fmt::format("signal {} (SIG{}) has ended the agent", info.ssi_signo, sigabbrev_np(int(info.ssi_signo))));
+    say(fmt::format("signal {} (SIG{}) has ended the agent", info.ssi_signo, signal_name(int(info.ssi_signo))));
     parent_gone_ = true;
   }
 }

@@ -1,13 +1,12 @@
 #include "bind.h"
 
 #include <fmt/format.h>
-#include <hwloc.h>
-#include <hwloc/glibc-sched.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
 
+#include "hwloc_library.h"
 #include "process/launch/cores.h"
 #include "ranges.h"
 
@@ -44,11 +43,13 @@ class Machine {
  public:
   Machine();
   ~Machine() {
-    if (good_) hwloc_topology_destroy(topology_);
+    if (good_) hwloc_->topology_destroy(topology_);
   }
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
+  /// Whether hwloc is there to tell; else there are no parts.
+  bool known() const { return hwloc_ != nullptr; }
   /// The allowed processors of each part, in hwloc's order (neighbours share caches and packages); parts without any
   /// are left out.
   std::vector<cpu_set_t> parts(Part part) const;
@@ -61,6 +62,7 @@ class Machine {
   std::string drawing(const cpu_set_t& mask) const;
   std::string numbers(Part part, const cpu_set_t& mask) const;
 
+  const Hwloc* hwloc_ = load_hwloc();
   hwloc_topology_t topology_{};
   bool good_ = false;
   bool real_ = true;
@@ -80,24 +82,27 @@ hwloc_obj_type_t Machine::type_of(Part part) {
 
 Machine::Machine() {
   CPU_ZERO(&mine_);
-  if (sched_getaffinity(0, sizeof mine_, &mine_) != 0 || hwloc_topology_init(&topology_) != 0) return;
+  if (!hwloc_ || sched_getaffinity(0, sizeof mine_, &mine_) != 0 || hwloc_->topology_init(&topology_) != 0) return;
   // Without devices and other caches reading the machine takes 3 ms instead of 12.
-  hwloc_topology_set_all_types_filter(topology_, HWLOC_TYPE_FILTER_KEEP_NONE);
+  hwloc_->topology_set_all_types_filter(topology_, HWLOC_TYPE_FILTER_KEEP_NONE);
   for (hwloc_obj_type_t type : {HWLOC_OBJ_CORE, HWLOC_OBJ_PACKAGE, HWLOC_OBJ_L3CACHE}) {
-    hwloc_topology_set_type_filter(topology_, type, HWLOC_TYPE_FILTER_KEEP_ALL);
+    hwloc_->topology_set_type_filter(topology_, type, HWLOC_TYPE_FILTER_KEEP_ALL);
   }
   // A NUMA node that is a part of a socket is attached to a group.
-  hwloc_topology_set_type_filter(topology_, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
-  hwloc_topology_set_components(topology_, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "pci");
-  good_ = hwloc_topology_load(topology_) == 0;
-  if (!good_) hwloc_topology_destroy(topology_);
-  real_ = good_ && hwloc_topology_is_thissystem(topology_);
+  hwloc_->topology_set_type_filter(topology_, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
+  hwloc_->topology_set_components(topology_, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "pci");
+  good_ = hwloc_->topology_load(topology_) == 0;
+  if (!good_) hwloc_->topology_destroy(topology_);
+  real_ = good_ && hwloc_->topology_is_thissystem(topology_);
 }
 
 cpu_set_t Machine::allowed(hwloc_const_cpuset_t processors) const {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (hwloc_cpuset_to_glibc_sched_affinity(topology_, processors, &set, sizeof set) != 0) return set;
+  for (int cpu = hwloc_->bitmap_next(processors, -1); cpu >= 0 && cpu < CPU_SETSIZE;
+       cpu = hwloc_->bitmap_next(processors, cpu)) {
+    CPU_SET(cpu, &set);
+  }
   if (real_) CPU_AND(&set, &set, &mine_);
   return set;
 }
@@ -105,8 +110,10 @@ cpu_set_t Machine::allowed(hwloc_const_cpuset_t processors) const {
 std::vector<cpu_set_t> Machine::parts(Part part) const {
   std::vector<cpu_set_t> sets;
   if (!good_) return sets;
-  hwloc_obj_t object = nullptr;
-  while ((object = hwloc_get_next_obj_by_type(topology_, type_of(part), object)) != nullptr) {
+  const int depth = hwloc_->get_type_depth(topology_, type_of(part));
+  if (depth == HWLOC_TYPE_DEPTH_UNKNOWN || depth == HWLOC_TYPE_DEPTH_MULTIPLE) return sets;
+  hwloc_obj_t object = hwloc_->get_obj_by_depth(topology_, depth, 0);
+  for (; object; object = object->next_cousin) {
     const cpu_set_t set = allowed(object->cpuset);
     if (CPU_COUNT(&set) > 0) sets.push_back(set);
   }
@@ -323,6 +330,9 @@ bool read_bind(const std::string& text, Placement& placement) {
 Binding choose_binding(const Placement& wish, int ranks, int threads) {
   if (std::string reason = no_need(wish, ranks, threads); !reason.empty()) return {{}, std::move(reason)};
   const Machine machine;
+  if (!machine.known()) {
+    return {{}, fmt::format("not bound: {} is not here (Debian: libhwloc15)", kHwlocFile)};
+  }
   const bool asked = wish.map != Part::automatic || wish.bind != Part::automatic || wish.cores_per_rank > 0;
   Binding binding = asked ? as_asked(machine, wish, ranks) : by_shares(machine, ranks, threads);
   if (wish.report) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <initializer_list>
 
+#include "base/system_names.h"
 #include "placing.h"
 
 namespace tern::mpiexec {
@@ -334,7 +335,7 @@ int failure_told_by_slurm(std::string_view line) {
   const std::string_view text = line.substr(colon + 2);
   if (text.starts_with(kExited)) return atoi(std::string(text.substr(kExited.size())).c_str()) & 255;
   for (int signal = 1; signal < 32; ++signal) {
-    const char* description = sigdescr_np(signal);
+    const char* description = signal_meaning(signal);
     if (description && text.starts_with(description)) return 128 + signal;
   }
   return 0;

@@ -1,4 +1,5 @@
 #include "job.h"
+#include "base/system_names.h"
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -75,9 +76,9 @@ void Job::dispatch(Source source, int index, uint32_t events) {
 
 int Job::next_timeout_ms() const {
   uint64_t next = 0;
-  for (uint64_t deadline : {timeout_at_ms_, kill_at_ms_, reports_until_ms_, stalled_at_ms_, drop_at_ms_, look_at_ms_,
-                            errors_at_ms_, sync_until_ms_, hosts_ ? hosts_->next_ms() : 0,
-                            reports_until_ms_ != 0 ? pages_until_ms_ : 0}) {
+  for (uint64_t deadline :
+       {timeout_at_ms_, kill_at_ms_, reports_until_ms_, stalled_at_ms_, drop_at_ms_, look_at_ms_, errors_at_ms_,
+        sync_until_ms_, hosts_ ? hosts_->next_ms() : 0, reports_until_ms_ != 0 ? pages_until_ms_ : 0}) {
     if (deadline != 0 && (next == 0 || deadline < next)) next = deadline;
   }
   if (next == 0) return -1;
@@ -174,7 +175,7 @@ void Job::on_signals() {
           interrupted_ = true;
           // The surrounding job ends a spawned one, and reports the reason.
           fail(128 + int(info.ssi_signo),
-               parents_ >= 0 ? "" : fmt::format("{}; ending the job", sigdescr_np(int(info.ssi_signo))));
+               parents_ >= 0 ? "" : fmt::format("{}; ending the job", signal_meaning(int(info.ssi_signo))));
         }
     }
   }

@@ -11,6 +11,7 @@
 #include <map>
 #include <utility>
 
+#include "base/system_names.h"
 #include "job.h"
 #include "linked_mpi.h"
 #include "out_of_memory.h"
@@ -80,8 +81,8 @@ void Job::judge(int rank) {
     const int signal = WTERMSIG(status);
     return fail(128 + signal,
                 fmt::format("{} was killed by signal {} (SIG{}, {}){}{}", name_of(rank), signal,
-                            sigabbrev_np(signal) ? sigabbrev_np(signal) : "?",
-                            sigdescr_np(signal) ? sigdescr_np(signal) : "unknown",
+                            signal_name(signal) ? signal_name(signal) : "?",
+                            signal_meaning(signal) ? signal_meaning(signal) : "unknown",
                             signal == SIGKILL ? lack_of_memory(rank) : "", live_ > 0 ? "; ending the others" : ""));
   }
   const int code = WEXITSTATUS(status);
@@ -225,7 +226,7 @@ void Job::print_exit_codes() {
   std::map<std::string, std::vector<int>> ranks_of;
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     const int status = ranks_[rank].status;
-    ranks_of[WIFSIGNALED(status) ? fmt::format("SIG{}", sigabbrev_np(WTERMSIG(status)))
+    ranks_of[WIFSIGNALED(status) ? fmt::format("SIG{}", signal_name(WTERMSIG(status)))
                                  : std::to_string(WEXITSTATUS(status))]
         .push_back(int(rank));
   }

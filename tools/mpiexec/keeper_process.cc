@@ -1,5 +1,6 @@
 #include "keeper_process.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -8,10 +9,12 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
@@ -174,6 +177,22 @@ void rename_process(char** argv) {
   memcpy(argv[0], kName, std::min(room - 1, sizeof kName - 1));
 }
 
+// close_range is Linux 5.9's; before, those that /proc names.
+void close_from(int first) {
+#ifdef SYS_close_range
+  if (syscall(SYS_close_range, first, ~0u, 0) == 0) return;
+#endif
+  DIR* const folder = opendir("/proc/self/fd");
+  if (!folder) return;
+  std::vector<int> open;
+  while (const dirent* entry = readdir(folder)) {
+    const int file = atoi(entry->d_name);
+    if (file >= first && file != dirfd(folder)) open.push_back(file);
+  }
+  closedir(folder);
+  for (int file : open) close(file);
+}
+
 }  // namespace
 
 void run_keeper(int socket, char** argv) {
@@ -189,7 +208,7 @@ void run_keeper(int socket, char** argv) {
   const int null = open("/dev/null", O_RDWR);
   for (int i = 0; i < 3; ++i) dup2(null, i);
   if (socket != 3) dup3(socket, 3, O_CLOEXEC);
-  close_range(4, ~0u, 0);
+  close_from(4);
   rlimit descriptors;
   if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
     descriptors.rlim_cur = descriptors.rlim_max;

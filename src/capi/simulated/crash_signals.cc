@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/system_names.h"
 #include "capi/simulated/rank_process.h"
 
 namespace tern::sim {
@@ -46,7 +47,7 @@ void on_signal(int signal, siginfo_t*, void* context) {
   const int bytes = process ? std::snprintf(text, sizeof text,
                                             "[tern rank %u] signal %d (SIG%s) in a library function that the program "
                                             "called, perhaps with a bad address\n",
-                                            process->rank(), signal, sigabbrev_np(signal))
+                                            process->rank(), signal, signal_name(signal))
                             : std::snprintf(text, sizeof text, "[tern] signal %d in the simulator\n", signal);
   [[maybe_unused]] const ssize_t written = write(2, text, size_t(bytes));
   if (!process) {

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "base/assert.h"
+#include "base/system_names.h"
 #include "capi/simulated/crash_signals.h"
 #include "capi/simulated/rank_process.h"
 #include "capi/simulated/unwind.h"
@@ -235,7 +236,7 @@ void SimulatedJob::rank_main(Machine::Rank& rank) {
   }
   const bool inside = mine.world()->stage == capi::World::Stage::initialised;
   if (exit.signal != 0) {
-    const char* name = sigabbrev_np(exit.signal);
+    const char* name = signal_name(exit.signal);
     fail(index, 128 + exit.signal,
          "rank " + std::to_string(index) + " was killed by signal " + std::to_string(exit.signal) + " (SIG" +
              (name ? name : "?") + ", " + strsignal(exit.signal) + ")");

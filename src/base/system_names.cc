@@ -1,0 +1,104 @@
+#include "base/system_names.h"
+
+#include <cerrno>
+#include <csignal>
+
+namespace tern {
+namespace {
+
+struct Signal {
+  int number;
+  const char* name;
+  const char* meaning;
+};
+
+constexpr Signal kSignals[] = {
+    {SIGHUP, "HUP", "Hangup"},
+    {SIGINT, "INT", "Interrupt"},
+    {SIGQUIT, "QUIT", "Quit"},
+    {SIGILL, "ILL", "Illegal instruction"},
+    {SIGTRAP, "TRAP", "Trace/breakpoint trap"},
+    {SIGABRT, "ABRT", "Aborted"},
+    {SIGBUS, "BUS", "Bus error"},
+    {SIGFPE, "FPE", "Floating point exception"},
+    {SIGKILL, "KILL", "Killed"},
+    {SIGUSR1, "USR1", "User defined signal 1"},
+    {SIGSEGV, "SEGV", "Segmentation fault"},
+    {SIGUSR2, "USR2", "User defined signal 2"},
+    {SIGPIPE, "PIPE", "Broken pipe"},
+    {SIGALRM, "ALRM", "Alarm clock"},
+    {SIGTERM, "TERM", "Terminated"},
+    {SIGSTKFLT, "STKFLT", "Stack fault"},
+    {SIGCHLD, "CHLD", "Child exited"},
+    {SIGCONT, "CONT", "Continued"},
+    {SIGSTOP, "STOP", "Stopped (signal)"},
+    {SIGTSTP, "TSTP", "Stopped"},
+    {SIGTTIN, "TTIN", "Stopped (tty input)"},
+    {SIGTTOU, "TTOU", "Stopped (tty output)"},
+    {SIGURG, "URG", "Urgent I/O condition"},
+    {SIGXCPU, "XCPU", "CPU time limit exceeded"},
+    {SIGXFSZ, "XFSZ", "File size limit exceeded"},
+    {SIGVTALRM, "VTALRM", "Virtual timer expired"},
+    {SIGPROF, "PROF", "Profiling timer expired"},
+    {SIGWINCH, "WINCH", "Window changed"},
+    {SIGPOLL, "POLL", "I/O possible"},
+    {SIGPWR, "PWR", "Power failure"},
+    {SIGSYS, "SYS", "Bad system call"},
+};
+
+const Signal* find_signal(int number) {
+  for (const Signal& signal : kSignals) {
+    if (signal.number == number) return &signal;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const char* signal_name(int signal) {
+  const Signal* found = find_signal(signal);
+  return found ? found->name : nullptr;
+}
+
+const char* signal_meaning(int signal) {
+  const Signal* found = find_signal(signal);
+  return found ? found->meaning : nullptr;
+}
+
+// Linux's numbers. EWOULDBLOCK, EDEADLOCK and ENOTSUP are other words for some of them.
+const char* error_name(int number) {
+#define TERN_NAME(name) \
+  case name: return #name;
+  // clang-format off
+  switch (number) {
+    TERN_NAME(EPERM) TERN_NAME(ENOENT) TERN_NAME(ESRCH) TERN_NAME(EINTR) TERN_NAME(EIO) TERN_NAME(ENXIO)
+    TERN_NAME(E2BIG) TERN_NAME(ENOEXEC) TERN_NAME(EBADF) TERN_NAME(ECHILD) TERN_NAME(EAGAIN) TERN_NAME(ENOMEM)
+    TERN_NAME(EACCES) TERN_NAME(EFAULT) TERN_NAME(ENOTBLK) TERN_NAME(EBUSY) TERN_NAME(EEXIST) TERN_NAME(EXDEV)
+    TERN_NAME(ENODEV) TERN_NAME(ENOTDIR) TERN_NAME(EISDIR) TERN_NAME(EINVAL) TERN_NAME(ENFILE) TERN_NAME(EMFILE)
+    TERN_NAME(ENOTTY) TERN_NAME(ETXTBSY) TERN_NAME(EFBIG) TERN_NAME(ENOSPC) TERN_NAME(ESPIPE) TERN_NAME(EROFS)
+    TERN_NAME(EMLINK) TERN_NAME(EPIPE) TERN_NAME(EDOM) TERN_NAME(ERANGE) TERN_NAME(EDEADLK) TERN_NAME(ENAMETOOLONG)
+    TERN_NAME(ENOLCK) TERN_NAME(ENOSYS) TERN_NAME(ENOTEMPTY) TERN_NAME(ELOOP) TERN_NAME(ENOMSG) TERN_NAME(EIDRM)
+    TERN_NAME(ECHRNG) TERN_NAME(EL2NSYNC) TERN_NAME(EL3HLT) TERN_NAME(EL3RST) TERN_NAME(ELNRNG) TERN_NAME(EUNATCH)
+    TERN_NAME(ENOCSI) TERN_NAME(EL2HLT) TERN_NAME(EBADE) TERN_NAME(EBADR) TERN_NAME(EXFULL) TERN_NAME(ENOANO)
+    TERN_NAME(EBADRQC) TERN_NAME(EBADSLT) TERN_NAME(EBFONT) TERN_NAME(ENOSTR) TERN_NAME(ENODATA) TERN_NAME(ETIME)
+    TERN_NAME(ENOSR) TERN_NAME(ENONET) TERN_NAME(ENOPKG) TERN_NAME(EREMOTE) TERN_NAME(ENOLINK) TERN_NAME(EADV)
+    TERN_NAME(ESRMNT) TERN_NAME(ECOMM) TERN_NAME(EPROTO) TERN_NAME(EMULTIHOP) TERN_NAME(EDOTDOT) TERN_NAME(EBADMSG)
+    TERN_NAME(EOVERFLOW) TERN_NAME(ENOTUNIQ) TERN_NAME(EBADFD) TERN_NAME(EREMCHG) TERN_NAME(ELIBACC)
+    TERN_NAME(ELIBBAD) TERN_NAME(ELIBSCN) TERN_NAME(ELIBMAX) TERN_NAME(ELIBEXEC) TERN_NAME(EILSEQ) TERN_NAME(ERESTART)
+    TERN_NAME(ESTRPIPE) TERN_NAME(EUSERS) TERN_NAME(ENOTSOCK) TERN_NAME(EDESTADDRREQ) TERN_NAME(EMSGSIZE)
+    TERN_NAME(EPROTOTYPE) TERN_NAME(ENOPROTOOPT) TERN_NAME(EPROTONOSUPPORT) TERN_NAME(ESOCKTNOSUPPORT)
+    TERN_NAME(EOPNOTSUPP) TERN_NAME(EPFNOSUPPORT) TERN_NAME(EAFNOSUPPORT) TERN_NAME(EADDRINUSE)
+    TERN_NAME(EADDRNOTAVAIL) TERN_NAME(ENETDOWN) TERN_NAME(ENETUNREACH) TERN_NAME(ENETRESET) TERN_NAME(ECONNABORTED)
+    TERN_NAME(ECONNRESET) TERN_NAME(ENOBUFS) TERN_NAME(EISCONN) TERN_NAME(ENOTCONN) TERN_NAME(ESHUTDOWN)
+    TERN_NAME(ETOOMANYREFS) TERN_NAME(ETIMEDOUT) TERN_NAME(ECONNREFUSED) TERN_NAME(EHOSTDOWN) TERN_NAME(EHOSTUNREACH)
+    TERN_NAME(EALREADY) TERN_NAME(EINPROGRESS) TERN_NAME(ESTALE) TERN_NAME(EUCLEAN) TERN_NAME(ENOTNAM)
+    TERN_NAME(ENAVAIL) TERN_NAME(EISNAM) TERN_NAME(EREMOTEIO) TERN_NAME(EDQUOT) TERN_NAME(ENOMEDIUM)
+    TERN_NAME(EMEDIUMTYPE) TERN_NAME(ECANCELED) TERN_NAME(ENOKEY) TERN_NAME(EKEYEXPIRED) TERN_NAME(EKEYREVOKED)
+    TERN_NAME(EKEYREJECTED) TERN_NAME(EOWNERDEAD) TERN_NAME(ENOTRECOVERABLE) TERN_NAME(ERFKILL) TERN_NAME(EHWPOISON)
+    default: return nullptr;
+  }
+  // clang-format on
+#undef TERN_NAME
+}
+
+}  // namespace tern
