@@ -30,7 +30,7 @@ class Tern(CMakePackage):
     depends_on("zlib-api")
 
     def cmake_args(self):
-        return [self.define("TERN_TESTS", False)]
+        return [self.define("TERN_TESTS", False), self.define_from_variant("TERN_FORTRAN", "fortran")]
 
     def setup_dependent_build_environment(self, env, dependent_spec):
         for variable, wrapper in (("MPICC", "mpicc"), ("MPICXX", "mpicxx"), ("MPIF77", "mpif77"), ("MPIF90", "mpif90")):
