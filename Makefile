@@ -6,7 +6,7 @@ INSTALLED = $(DESTDIR)$(PREFIX)/share/tern/installed.txt
 JOBS ?= $(shell nproc)
 CONFIGURE := cmake --preset $(PRESET) $(CMAKE_ARGS) >/dev/null
 
-.PHONY: all packages configured build run test install uninstall deb bench papers sanitize coverage clean
+.PHONY: all packages configured build run test install uninstall deb wheel bench papers sanitize coverage clean
 
 all: build
 
@@ -43,9 +43,19 @@ uninstall:
 	  [ -z "$$file" ] && continue; rm -f -- "$(DESTDIR)$$file"; \
 	  rmdir -p --ignore-fail-on-non-empty -- "$$(dirname -- "$(DESTDIR)$$file")" 2>/dev/null || true; done
 
-# Debian packages in dist/: libtern1, libtern-dev, tern-bin, tern-doc.
+# Debian packages in dist/: libtern1, libtern-fortran1, libtern-dev, tern-bin, tern-doc.
 deb: build
 	@packaging/make-deb --build $(BUILD) --into dist
+
+# The Python wheel tern-mpi in dist/, which needs nothing but glibc 2.28. As root and with debootstrap it is tested in clean root
+# folders of the releases that WHEEL_RELEASES names.
+WHEEL_RELEASES ?= bookworm trixie
+wheel: packages
+	@cmake --preset release -B build/wheel -DTERN_TESTS=OFF -DTERN_BUNDLED=ON -DTERN_GLIBC=2.28 >/dev/null
+	@cmake --build build/wheel -j $(JOBS)
+	@packaging/make-wheel --build build/wheel --into dist
+	@if [ $$(id -u) = 0 ] && command -v debootstrap >/dev/null; then packaging/test-wheel dist/tern_mpi-*.whl $(WHEEL_RELEASES); \
+	else echo "not tested: that needs root and the package debootstrap"; fi
 
 bench: build
 	@scripts/install-packages bench

@@ -18,6 +18,9 @@ void unwind_through(const std::vector<std::unique_ptr<ProgramCopies>>* copies) {
 }  // namespace tern::sim
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
+#ifdef TERN_OLDER_GLIBC
+extern "C" int tern_find_object(void* address, struct dl_find_object* result);
+#endif
 extern "C" __attribute__((visibility("default"))) int _dl_find_object(void* address,
                                                                       struct dl_find_object* result) noexcept {
   using Function = int (*)(void*, struct dl_find_object*);
@@ -36,6 +39,11 @@ extern "C" __attribute__((visibility("default"))) int _dl_find_object(void* addr
       return 0;
     }
   }
-  return of_linker ? of_linker(address, result) : -1;
+  if (of_linker) return of_linker(address, result);
+#ifdef TERN_OLDER_GLIBC
+  return tern_find_object(address, result);
+#else
+  return -1;
+#endif
 }
 #endif
