@@ -114,7 +114,7 @@ void exchange(OfiWorld& world) {
   for (auto& send : world.sends) EXPECT_EQ(send->completions, 1);
 }
 
-TEST(OfiPath, messages_are_whole_and_in_order_behind_every_filter) {
+TEST(OfiPath, MessagesAreWholeAndInOrderBehindEveryFilter) {
   for (const char* filter : kFilters) {
     SCOPED_TRACE(filter);
     OfiWorld world(filter);
@@ -125,7 +125,7 @@ TEST(OfiPath, messages_are_whole_and_in_order_behind_every_filter) {
   }
 }
 
-TEST(OfiPath, messages_need_neither_buffers_for_many_nor_injection) {
+TEST(OfiPath, MessagesNeedNeitherBuffersForManyNorInjection) {
   OfiWorld world("", [](Capabilities& able) {
     able.multi_receive = false;
     able.inject_bytes = 0;
@@ -135,7 +135,7 @@ TEST(OfiPath, messages_need_neither_buffers_for_many_nor_injection) {
   exchange(world);
 }
 
-TEST(OfiPath, frames_of_strangers_change_nothing) {
+TEST(OfiPath, FramesOfStrangersChangeNothing) {
   OfiWorld world;
   world.send(0, 1, 1, "first");
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
@@ -154,7 +154,7 @@ TEST(OfiPath, frames_of_strangers_change_nothing) {
   EXPECT_GT(world.path(1).counters().ofi_forged, 10u);
 }
 
-TEST(OfiPath, a_loss_names_the_call_and_a_new_incarnation_takes_nothing_old) {
+TEST(OfiPath, ALossNamesTheCallAndANewIncarnationTakesNothingOld) {
   OfiWorld world;
   world.send(0, 1, 1, content(5000, 'a'));
   ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
@@ -178,7 +178,7 @@ TEST(OfiPath, a_loss_names_the_call_and_a_new_incarnation_takes_nothing_old) {
   EXPECT_EQ(world.path(1).counters().ofi_forged, 0u);
 }
 
-TEST(OfiPath, a_silent_peer_is_given_up_only_where_another_path_reaches_it) {
+TEST(OfiPath, ASilentPeerIsGivenUpOnlyWhereAnotherPathReachesIt) {
   for (const bool replaceable : {false, true}) {
     OfiWorld world("", {}, [](Tunables& tunables) {
       tunables.ofi_failover_ms = 50;
@@ -214,7 +214,7 @@ struct Transfer : TransferOperation {
   }
 };
 
-TEST(OfiPath, transfers_reach_exposed_memory_and_no_other) {
+TEST(OfiPath, TransfersReachExposedMemoryAndNoOther) {
   for (const char* filter : kFilters) {
     for (const bool by_address : {false, true}) {
       SCOPED_TRACE(filter);
@@ -258,7 +258,7 @@ TEST(OfiPath, transfers_reach_exposed_memory_and_no_other) {
   }
 }
 
-TEST(OfiPath, registrations_of_the_programs_memory_are_kept_where_they_pin) {
+TEST(OfiPath, RegistrationsOfTheProgramsMemoryAreKeptWhereTheyPin) {
   if (!MappingMonitor::create()) GTEST_SKIP() << "this kernel (or container) has no userfaultfd: nothing is kept";
   for (const bool pins : {true, false}) {
     OfiWorld world("", [&](Capabilities& able) { able.needs_local = able.pins = pins; });
@@ -275,7 +275,7 @@ TEST(OfiPath, registrations_of_the_programs_memory_are_kept_where_they_pin) {
   }
 }
 
-TEST(OfiPath, atomics_return_what_was_there) {
+TEST(OfiPath, AtomicsReturnWhatWasThere) {
   OfiWorld world("efa");
   alignas(8) uint64_t word = 40;
   const RemoteKey key = memory_of(world.path(1)).expose(&word, sizeof word, {true, true, true});
@@ -385,7 +385,7 @@ void with_and_without_match_complete(const std::function<void(OfiWorld&)>& test)
   }
 }
 
-TEST(OfiPath, tuple_queues_match_in_order_and_cut_off_what_is_too_long) {
+TEST(OfiPath, TupleQueuesMatchInOrderAndCutOffWhatIsTooLong) {
   with_and_without_match_complete([](OfiWorld& world) {
     TestTuple tuple(world);
     for (size_t i = 0; i < 20; ++i) tuple.post(100 + i);
@@ -405,7 +405,7 @@ TEST(OfiPath, tuple_queues_match_in_order_and_cut_off_what_is_too_long) {
   });
 }
 
-TEST(OfiPath, a_send_to_a_queue_is_over_when_a_receive_has_taken_it) {
+TEST(OfiPath, ASendToAQueueIsOverWhenAReceiveHasTakenIt) {
   with_and_without_match_complete([](OfiWorld& world) {
     TestTuple tuple(world);
     tuple.insist("early");
@@ -423,7 +423,7 @@ TEST(OfiPath, a_send_to_a_queue_is_over_when_a_receive_has_taken_it) {
   });
 }
 
-TEST(OfiPath, a_queue_is_repaired_without_losing_or_doubling_a_message) {
+TEST(OfiPath, AQueueIsRepairedWithoutLosingOrDoublingAMessage) {
   with_and_without_match_complete([](OfiWorld& world) {
     TestTuple tuple(world);
     for (size_t i = 0; i < 30; ++i) tuple.post(100);
@@ -443,7 +443,7 @@ TEST(OfiPath, a_queue_is_repaired_without_losing_or_doubling_a_message) {
   });
 }
 
-TEST(OfiPath, a_lost_lane_ends_the_sends_of_its_queues) {
+TEST(OfiPath, ALostLaneEndsTheSendsOfItsQueues) {
   OfiWorld world;
   TestTuple tuple(world);
   ASSERT_TRUE(tuple.send("nobody takes it"));
@@ -455,7 +455,7 @@ TEST(OfiPath, a_lost_lane_ends_the_sends_of_its_queues) {
 }
 
 // Libraries that libfabric brings along (libpsm2) install handlers when they are loaded.
-TEST(OfiProviders, loading_them_leaves_the_handlers_of_signals_as_they_were) {
+TEST(OfiProviders, LoadingThemLeavesTheHandlersOfSignalsAsTheyWere) {
   constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGINT, SIGTERM};
   struct sigaction before[std::size(kSignals)], after;
   for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], nullptr, &before[i]);
@@ -467,7 +467,7 @@ TEST(OfiProviders, loading_them_leaves_the_handlers_of_signals_as_they_were) {
   }
 }
 
-TEST(OfiPath, cards_of_other_providers_are_refused_with_a_remedy) {
+TEST(OfiPath, CardsOfOtherProvidersAreRefusedWithARemedy) {
   wire::OfiCard card;
   card.provider = "efa";
   card.address = "somewhere";
