@@ -67,19 +67,14 @@ void PartitionedReceive::open() {
                                          ". Both sides must describe the same amount of data."));
     return;
   }
-  // A send without data needs nobody: it may be complete, and freed.
-  if (sender_gone_ && total_bytes_ != 0) {
+  if (sender_gone_) {
     fail(Error(
         ErrorClass::request,
         "the partitioned send that this receive is matched with was freed before it sent: requests are matched in "
         "the order of MPI_Psend_init and MPI_Precv_init. Start or free both sides of a pair."));
     return;
   }
-  if (!sender_gone_) {
-    environment_.endpoints().post(*endpoint_, wire::make_header(wire::kPartitionedOpen, 0, token_, 0, sender_token_));
-  }
-  // This rank itself may have answered meanwhile that the send is gone.
-  if (total_bytes_ == 0 && !complete()) landed(0, 0);
+  environment_.endpoints().post(*endpoint_, wire::make_header(wire::kPartitionedOpen, 0, token_, 0, sender_token_));
 }
 
 void PartitionedReceive::sender_gone() {

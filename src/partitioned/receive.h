@@ -17,7 +17,8 @@ class PartitionedReceive final : public Request {
 
   Error start() override;
   /// MPI_Parrived: the partition's data is there. The partition exists.
-  bool arrived(int partition) const { return left_[size_t(partition)] == 0; }
+  /// One without data has arrived when the whole message has.
+  bool arrived(int partition) const { return left_[size_t(partition)] == 0 && (partition_bytes_ != 0 || complete()); }
 
   const Arguments& arguments() const { return arguments_; }
   size_t total_bytes() const { return total_bytes_; }
@@ -37,7 +38,6 @@ class PartitionedReceive final : public Request {
  private:
   void destroy() override;
   void open();
-  Error size_error() const;
 
   Environment& environment_;
   Arguments arguments_;

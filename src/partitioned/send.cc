@@ -202,7 +202,8 @@ void PartitionedSend::send(int first, int last) {
   const size_t group_bytes = partition_bytes_ * size_t(group_partitions_);
   const size_t offset = size_t(first) * group_bytes;
   const size_t end = std::min(size_t(last + 1) * group_bytes, total_bytes_);
-  if (end <= offset || error || receiver_.token == 0) return;
+  // Partitions without data are one group: its message tells the receiver that all are ready.
+  if (!endpoint_ || error || receiver_.token == 0) return;
   if (!put(offset, end - offset)) send_message(offset, end - offset);
 }
 
@@ -272,7 +273,7 @@ void PartitionedSend::lost() {
 
 void PartitionedSend::finish_if_done() {
   if (complete() || parts_in_flight_ != 0) return;
-  if (!error && (left_ != 0 || (total_bytes_ != 0 && !may_send_))) return;
+  if (!error && (left_ != 0 || (endpoint_ && !may_send_))) return;
   environment_.ended();
   set_complete();
 }

@@ -130,6 +130,42 @@ static void derived(int elements) {
   free(in);
 }
 
+/* Partitions without data arrive when the sender has marked them, not before. */
+static void empty(int out_parts, int in_parts) {
+  MPI_Request send, receive;
+  MPI_Psend_init(NULL, out_parts, 0, MPI_INT, to, 8, MPI_COMM_WORLD, MPI_INFO_NULL, &send);
+  MPI_Precv_init(NULL, in_parts, 0, MPI_INT, from, 8, MPI_COMM_WORLD, MPI_INFO_NULL, &receive);
+  for (int again = 0; again < 3; again++) {
+    int there = -1;
+    MPI_Start(&receive);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Test(&receive, &there, MPI_STATUS_IGNORE);
+    CHECK(!there);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Start(&send);
+    if (out_parts > 1) MPI_Pready_range(1, out_parts - 1, send);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < in_parts; i++) {
+      MPI_Parrived(receive, i, &there);
+      CHECK(!there);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Pready(0, send);
+    for (int i = 0; i < in_parts; i++) {
+      do MPI_Parrived(receive, i, &there);
+      while (!there);
+    }
+    MPI_Status status;
+    MPI_Wait(&receive, &status);
+    MPI_Wait(&send, MPI_STATUS_IGNORE);
+    int count = -1;
+    MPI_Get_count(&status, MPI_INT, &count);
+    CHECK(count == 0 && status.MPI_SOURCE == from && status.MPI_TAG == 8);
+  }
+  MPI_Request_free(&send);
+  MPI_Request_free(&receive);
+}
+
 enum { kThreads = 4, kParts = 32, kEach = 3000 };
 struct share {
   MPI_Request request;
@@ -248,6 +284,8 @@ int main(int argc, char **argv) {
     same_tag();
     derived(64);
     derived(40000);
+    empty(1, 3);
+    empty(5, 2);
     threads();
     errors();
   }
