@@ -32,13 +32,14 @@ uint64_t FaultyWeather::extra_delay_ns(uint64_t now_ns, PeerId from, PeerId to) 
   return std::max(extra, closed_until > now_ns ? closed_until - now_ns : 0);
 }
 
-FaultPath::FaultPath(std::unique_ptr<Path> inner, Clock& clock, const Faults& faults, uint64_t seed)
+FaultPath::FaultPath(std::unique_ptr<Path> inner, Clock& clock, const Faults& faults, uint64_t seed, Pace pace)
     : inner_(std::move(inner)),
       memory_(inner_->remote_memory()),
       arbiter_(inner_->copy_arbiter()),
       clock_(clock),
       faults_(faults),
-      rng_(seed) {
+      rng_(seed),
+      pace_(pace) {
   properties_ = inner_->properties();
   if (memory_) remote_properties_ = memory_->remote_properties();
   if (arbiter_) arbiter_properties_ = arbiter_->arbiter_properties();
@@ -53,6 +54,11 @@ Lane& FaultPath::lane(PeerId peer) {
 bool FaultPath::try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) {
   if (rng_.chance(faults_.refuse_in_1024, 1024)) return false;
   return inner_->try_send(lane, header, payload, bytes);
+}
+
+bool FaultPath::try_post(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) {
+  if (rng_.chance(faults_.refuse_in_1024, 1024)) return false;
+  return inner_->try_post(lane, header, payload, bytes);
 }
 
 void FaultPath::get(TransferOperation& operation) {
@@ -94,7 +100,20 @@ void FaultPath::fail(TransferOperation& operation) {
   operation.done(operation, Error(ErrorClass::other, "the transfer failed (simulated)"));
 }
 
+void FaultPath::take_time() {
+  if (pace_.poll_ns == 0) return;
+  pace_.strand->charge_ns(pace_.poll_ns * cost_.times());
+  pace_.strand->catch_up();
+}
+
+int FaultPath::poll_lane(Lane& lane) {
+  if (awake_at_ns_ != 0) return poll();
+  take_time();
+  return inner_->poll_lane(lane);
+}
+
 int FaultPath::poll() {
+  take_time();
   if (faults_.doze_ns != 0) {
     uint64_t now = clock_.now_ns();
     if (now < awake_at_ns_) return 0;
@@ -111,7 +130,9 @@ int FaultPath::poll() {
     ++handled;
     fail(*operation);
   }
-  return handled + inner_->poll();
+  handled += inner_->poll();
+  cost_.polled(handled != 0);
+  return handled;
 }
 
 bool FaultPath::arm() {

@@ -12,6 +12,8 @@
 #include "base/rng.h"
 #include "fabric/path.h"
 #include "sim/network.h"
+#include "sim/poll_cost.h"
+#include "sim/scheduler.h"
 
 namespace tern::sim {
 
@@ -58,11 +60,19 @@ class FaultyWeather final : public NetworkWeather {
 /// Wraps a Path and uses all the freedom of its contract. Arrivals and completions come from the inner path directly.
 class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
  public:
-  FaultPath(std::unique_ptr<Path> inner, Clock& clock, const Faults& faults, uint64_t seed);
+  /// What a poll takes, of a path that does not know: real ones do not.
+  struct Pace {
+    Strand* strand = nullptr;
+    uint64_t poll_ns = 0;  ///< 0: it knows
+  };
+  FaultPath(std::unique_ptr<Path> inner, Clock& clock, const Faults& faults, uint64_t seed, Pace pace);
+  FaultPath(std::unique_ptr<Path> inner, Clock& clock, const Faults& faults, uint64_t seed)
+      : FaultPath(std::move(inner), clock, faults, seed, Pace{}) {}
 
   bool reaches(PeerId peer) const override { return inner_->reaches(peer); }
   Lane& lane(PeerId peer) override;
   bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
+  bool try_post(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override { inner_->enqueue(operation); }
   bool withdraw(SendOperation& operation) override { return inner_->withdraw(operation); }
   bool peek(Lane& lane, PeekedMessage& message) override { return inner_->peek(lane, message); }
@@ -105,6 +115,7 @@ class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
 
   const PollHints& hints() const override { return inner_->hints(); }
   int poll() override;
+  int poll_lane(Lane& lane) override;
   int wait_fd() const override { return inner_->wait_fd(); }
   bool arm() override;
   void disarm() override;
@@ -115,6 +126,7 @@ class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
 
  private:
   void fail(TransferOperation& operation);
+  void take_time();
   bool misjudged(bool truth);
 
   std::unique_ptr<Path> inner_;
@@ -123,6 +135,8 @@ class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
   Clock& clock_;
   const Faults faults_;
   Rng rng_;
+  const Pace pace_;
+  PollCost cost_;
   std::vector<Lane*> lanes_;  ///< given out
   bool replaceable_ = false;
   uint64_t awake_at_ns_ = 0;

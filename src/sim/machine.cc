@@ -13,7 +13,7 @@ namespace tern::sim {
 namespace {
 
 // Independent random streams, derived from one seed.
-enum class Stream : uint64_t { weather = 1, start, slow, rank, adapters, streams };
+enum class Stream : uint64_t { weather = 1, start, slow, rank, adapters, streams, shared_memory };
 uint64_t derive(uint64_t seed, Stream stream, uint64_t index = 0) {
   Rng rng(seed ^ (uint64_t(stream) << 56) ^ (index * 0xd1342543de82ef95u));
   return rng.next();
@@ -35,11 +35,14 @@ std::unique_ptr<Path> Machine::Rank::make_path(Sink& sink, Clock& clock, SimPath
   return with_faults(std::move(inner), clock);
 }
 
-std::unique_ptr<Path> Machine::Rank::with_faults(std::unique_ptr<Path> inner, Clock& clock, bool may_be_cut) {
+std::unique_ptr<Path> Machine::Rank::with_faults(std::unique_ptr<Path> inner, Clock& clock, bool may_be_cut,
+                                                 uint64_t poll_ns) {
   Faults faults = machine.options_.faults;
   if (!may_be_cut) faults.cut_in_65536 = 0;
-  return std::make_unique<FaultPath>(std::move(inner), clock, faults, seed + 3);
+  return std::make_unique<FaultPath>(std::move(inner), clock, faults, seed + 3, FaultPath::Pace{&strand, poll_ns});
 }
+
+std::unique_ptr<ShmNode> Machine::Rank::make_shm_node() { return machine.shared_memory_of(index()).take(index()); }
 
 std::unique_ptr<DatagramPort> Machine::Rank::make_datagram_port() {
   return std::make_unique<SimDatagramPort>(machine.network_, strand, machine.options_.datagrams,
@@ -153,11 +156,27 @@ void Machine::kill(const Faults::Loss& loss) {
   deaths_.back()->strand = strands_[loss.rank].get();
   report_.ranks[loss.rank].lost = true;
   scheduler_.at(loss.at_ns, *deaths_.back(), EventKind::lost, loss.rank, 0);
+  if (options_.shm) scheduler_.at(loss.at_ns + loss.notice_ns, *deaths_.back(), EventKind::lost, loss.rank, 1);
   network_.lose(loss.at_ns, loss.rank, loss.notice_ns);
 }
 
-void Machine::Death::on_event(EventKind, uint64_t) {
+SharedMemory& Machine::shared_memory_of(PeerId rank) {
+  shared_memories_.resize(network_.nodes());
+  const uint32_t node = network_.node_of(rank);
+  if (!shared_memories_[node]) {
+    const PeerId first = network_.first_rank_of(node);
+    std::vector<Strand*> strands;
+    for (PeerId r = first; r < options_.ranks && network_.node_of(r) == node; ++r) strands.push_back(strands_[r].get());
+    shared_memories_[node] = std::make_unique<SharedMemory>(network_, options_.shared_memory, first, strands,
+                                                            derive(options_.seed, Stream::shared_memory, node));
+  }
+  return *shared_memories_[node];
+}
+
+// First it dies; then the ranks that share its memory notice.
+void Machine::Death::on_event(EventKind, uint64_t noticed) {
   if (strand->finished()) return;
+  if (noticed) return machine->shared_memory_of(strand->rank()).lose(strand->rank());
   strand->kill();
   machine->board_.lose(*strand, machine->scheduler_.now_ns());
   machine->streams_->kill(strand->rank());

@@ -21,6 +21,7 @@
 #include "sim/path.h"
 #include "sim/rank_time.h"
 #include "sim/scheduler.h"
+#include "sim/shared_memory.h"
 #include "sim/stream_model.h"
 
 namespace tern {
@@ -39,9 +40,11 @@ struct WorldOptions {
   uint64_t seed = 1;
   NetworkModel network;
   AdapterModel adapter;
-  bool segments = true;       ///< ranks of a node can share memory (NodeSegments)
-  bool rdma = false;          ///< ranks talk over their adapters (RdmaPath), not over SimPath
-  bool node_path = false;     ///< but those of a node over SimPath, beside `rdma`, `udp` and `tcp` for the others
+  bool segments = true;    ///< ranks of a node can share memory (NodeSegments)
+  bool rdma = false;       ///< ranks talk over their adapters (RdmaPath), not over SimPath
+  bool node_path = false;  ///< but those of a node over SimPath, beside `rdma`, `udp` and `tcp` for the others
+  bool shm = false;        ///< likewise, but over the path of real ranks (ShmPath)
+  SharedMemoryModel shared_memory;
   bool adapter_share = true;  ///< ranks of a node count together what they use of the adapter, as in real memory
   bool udp = false;           ///< ranks talk by datagrams (UdpPath, of Tunables::udp); with `rdma`: where that is lost
   bool tcp = false;           ///< ranks talk by byte streams (TcpPath); with the others: where those are lost
@@ -111,8 +114,11 @@ class Machine {
     std::unique_ptr<Launcher> make_launcher();
     /// The rank's path with its faults around it.
     std::unique_ptr<Path> make_path(Sink& sink, Clock& clock, SimPath::Reach reach = SimPath::Reach::all);
-    /// Wraps the machine's faults around any path.
-    std::unique_ptr<Path> with_faults(std::unique_ptr<Path> inner, Clock& clock, bool may_be_cut = true);
+    /// Wraps the machine's faults around any path. `poll_ns`: what a poll of it takes, if the path does not know.
+    std::unique_ptr<Path> with_faults(std::unique_ptr<Path> inner, Clock& clock, bool may_be_cut = true,
+                                      uint64_t poll_ns = 0);
+    /// The rank's end of the memory of its node; once.
+    std::unique_ptr<ShmNode> make_shm_node();
     /// The rank's end of a network that carries datagrams.
     std::unique_ptr<DatagramPort> make_datagram_port();
     /// The rank's view of its host's byte streams; destroyed before the machine.
@@ -141,11 +147,12 @@ class Machine {
  private:
   void rank_main(Rank& rank, const Body& body);
   void kill(const Faults::Loss& loss);
+  SharedMemory& shared_memory_of(PeerId rank);
   std::string explain_deadlock() const;
 
   /// A rank's death in the queue of events.
   struct Death final : EventTarget {
-    void on_event(EventKind, uint64_t) override;
+    void on_event(EventKind, uint64_t noticed) override;
     Machine* machine = nullptr;
     Strand* strand = nullptr;
   };
@@ -156,6 +163,7 @@ class Machine {
   std::unique_ptr<SimAdapters> adapters_;
   std::unique_ptr<StreamHosts> streams_;
   SegmentTable segments_;
+  std::vector<std::unique_ptr<SharedMemory>> shared_memories_;  ///< by node; null until a rank asks
   NoticeBoard board_;
   StackArena stacks_;
   std::vector<std::unique_ptr<Strand>> strands_;

@@ -21,15 +21,17 @@ namespace tern::sim {
 
 class SimPath final : public CountingPath, public RemoteMemory, public CopyArbiter, public NetworkPort {
  public:
-  /// To whom it carries messages.
-  enum class Reach { all, others, node_others };
+  /// To whom it carries messages. `beyond_node`: to itself and to ranks of other nodes.
+  enum class Reach { all, others, node_others, beyond_node };
   /// Attaches to the network as the strand's rank until destroyed.
   SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, Reach reach = Reach::all);
   ~SimPath() override;
 
   bool reaches(PeerId peer) const override {
-    if (peer == rank_) return reach_ == Reach::all;
-    return peer < network_.ranks() && (reach_ != Reach::node_others || network_.same_node(peer, rank_));
+    if (peer == rank_) return reach_ == Reach::all || reach_ == Reach::beyond_node;
+    if (peer >= network_.ranks()) return false;
+    const bool within = network_.same_node(peer, rank_);
+    return reach_ == Reach::node_others ? within : reach_ != Reach::beyond_node || !within;
   }
   Lane& lane(PeerId peer) override { return peer_at(peer); }
   bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;

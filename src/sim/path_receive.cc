@@ -38,6 +38,7 @@ void SimPath::on_window(PeerId id, size_t bytes) {
 }
 
 void SimPath::on_peer_lost(PeerId peer) {
+  if (!reaches(peer)) return;
   lost_.push_back(peer);
   wake();
 }

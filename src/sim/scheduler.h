@@ -155,9 +155,9 @@ class Strand final : public EventTarget {
   /// Ends `block` at `time_ns` (or now); nothing when the strand is not blocked.
   void wake(uint64_t time_ns);
   /// As `wake`, but a strand that runs does not block next time: a descriptor that stays readable until `drain`.
-  void notify() {
+  void notify(uint64_t time_ns = 0) {
     notified_ = true;
-    wake(0);
+    wake(time_ns);
   }
   void drain() { notified_ = false; }
   /// An interrupt takes the rank's core for so long, just now: it goes on later.

@@ -7,6 +7,7 @@
 #include "fabric/rdma/rdma_path.h"
 #include "fabric/scheduler/path_scheduler.h"
 #include "fabric/self/self_path.h"
+#include "fabric/shm/shm_path.h"
 #include "fabric/tcp/tcp_path.h"
 #include "fabric/udp/udp_path.h"
 #include "sim/adapter.h"
@@ -81,10 +82,21 @@ std::unique_ptr<Path> make_tcp(Process& process, Sink& sink, Machine::Rank& rank
   return path;
 }
 
+// As process/connect.cc does on a real node.
+void add_shm(Process& process, Machine::Rank& rank) {
+  std::unique_ptr<ShmNode> node = rank.make_shm_node();
+  process.share_node_memory(*node);
+  auto path = std::make_unique<ShmPath>(std::move(node), process.sink(), process.tunables());
+  const NetworkModel& network = rank.machine.options().network;
+  process.add_path(rank.with_faults(std::move(path), process.clock(), true, network.poll_ns));
+}
+
 void add_network_paths(Process& process, Machine::Rank& rank) {
   const WorldOptions& options = rank.machine.options();
   process.add_path(std::make_unique<SelfPath>(process.peers().me(), process.sink()));
-  if (options.node_path) {
+  if (options.shm) {
+    add_shm(process, rank);
+  } else if (options.node_path) {
     process.add_path(rank.make_path(process.sink(), process.clock(), SimPath::Reach::node_others));
   }
   using Make = std::unique_ptr<Path> (*)(Process&, Sink&, Machine::Rank&);
@@ -131,7 +143,9 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   if (options.rdma || options.udp || options.tcp) {
     add_network_paths(*process, rank);
   } else {
-    process->add_path(rank.make_path(process->sink(), process->clock()));
+    if (options.shm) add_shm(*process, rank);
+    const auto reach = options.shm ? SimPath::Reach::beyond_node : SimPath::Reach::all;
+    process->add_path(rank.make_path(process->sink(), process->clock(), reach));
   }
   // As after a real wire-up: no rank sends before all can receive.
   throw_if(process->launcher().fence(), "wire-up");

@@ -26,7 +26,7 @@ exec chroot "$1/root" sh -eu -c "$2"
 STEPS = r"""
 before=$(readlink -f /etc/alternatives/mpirun || echo none)
 dpkg -i /debs/*.deb
-[ "$(dpkg -l libtern1 libtern-dev tern-bin tern-doc | grep -c ^ii)" = 4 ]
+[ "$(dpkg -l libtern1 libtern-dev libtern-fortran1 tern-bin tern-doc | grep -c ^ii)" = 5 ]
 case $before in none) ;; *) [ "$(readlink -f /etc/alternatives/mpirun)" = "$before" ] ;; esac
 cd /debs
 printf '%s\n' '#include <mpi.h>' '#include <stdio.h>' \
@@ -37,7 +37,7 @@ mpicc.tern p.c -o p
 tern-info >/dev/null
 update-alternatives --set mpirun /usr/bin/mpirun.tern
 mpirun --version | grep -q Tern
-dpkg -r tern-doc libtern-dev tern-bin libtern1
+dpkg -r tern-doc libtern-dev tern-bin libtern-fortran1 libtern1
 case $before in none) ;; *) [ -x /etc/alternatives/mpirun ] ;; esac
 left=$(find /usr/bin /usr/lib /usr/share/doc /usr/share/man /etc/alternatives -name '*.tern*' -o -path '*/tern/*' -o -name '*3tern*')
 [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
@@ -69,7 +69,7 @@ class Packages(unittest.TestCase):
         return [line.split()[5].removeprefix(".") for line in listed.splitlines()]
 
     def test_each_file_is_in_its_package_and_in_nobody_elses(self):
-        self.assertEqual(self.names, ["libtern-dev", "libtern1", "tern-bin", "tern-doc"])
+        self.assertEqual(self.names, ["libtern-dev", "libtern-fortran1", "libtern1", "tern-bin", "tern-doc"])
         files = {name: [path for path in self.paths(name) if not path.endswith("/")] for name in self.names}
         everything = [path for paths in files.values() for path in paths]
         self.assertEqual(len(everything), len(set(everything)))

@@ -1,5 +1,5 @@
-// Collectives through the memory of a node, in real processes (simulated ranks share no memory): the model's results
-// whatever is mixed with them, and the end of a member is noticed.
+// Collectives through the memory of a node, in real processes (simulated ranks: coll_random_test.cc): the model's
+// results whatever is mixed with them, and the end of a member is noticed.
 #include <gtest/gtest.h>
 #include <signal.h>
 

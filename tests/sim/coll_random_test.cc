@@ -23,6 +23,8 @@ WorldOptions options_for(uint64_t seed, int ranks) {
   options.network.get = rng.chance(1, 2) ? NetworkModel::Get::adapter : NetworkModel::Get::none;
   options.network.announced_in_256 = uint32_t(rng.below(128));
   options.network.gathered_in_256 = uint32_t(rng.below(128));
+  options.shm = rng.chance(1, 3);
+  options.shared_memory.ring_bytes = size_t{4096} << rng.below(5);
   return options;
 }
 
@@ -130,15 +132,18 @@ void run_plans(Process& process, const std::vector<Plan>& plans, int left, const
 }
 
 Report run_world(uint64_t seed, int ranks, const std::vector<Plan>& plans, int left, const Algorithm* forced) {
-  return World(options_for(seed, ranks)).run([&](Process& process) { run_plans(process, plans, left, forced); });
+  WorldOptions options = options_for(seed, ranks);
+  if (forced && forced->needs & Algorithm::kNodeMemory) {
+    options.shm = true;
+    options.ranks_per_node = options.ranks;
+  }
+  return World(options).run([&](Process& process) { run_plans(process, plans, left, forced); });
 }
 
 class EveryAlgorithm : public testing::TestWithParam<size_t> {};
 
 TEST_P(EveryAlgorithm, GivesTheModelsResult) {
   const Algorithm& algorithm = algorithms()[GetParam()];
-  // Simulated ranks share no memory: tests/mpi has the programs for those.
-  if (algorithm.needs & Algorithm::kNodeMemory) return;
   for_seeds(12, [&](uint64_t seed) {
     int ranks = 1 + int((seed * 7 + GetParam()) % 17);
     if (algorithm.needs & Algorithm::kPowerOfTwo) ranks = 1 << (seed % 5);

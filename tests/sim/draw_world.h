@@ -11,6 +11,7 @@ inline void draw_few_ranks(Rng& rng, WorldOptions& options) {
   options.ranks = uint32_t(2 + rng.below(4));
   options.ranks_per_node = uint32_t(1 + rng.below(options.ranks));
   options.udp = rng.below(3) == 0;
+  options.shm = rng.below(3) == 0;
   options.faults.early_in_8 = uint32_t(rng.below(3));
   options.faults.delay_in_1024 = uint32_t(rng.below(100));
   options.faults.start_skew_ns = 1 + rng.below(500'000);

@@ -362,6 +362,7 @@ WorldOptions options_for(uint64_t seed, int ranks) {
   options.tunables.rma_lock = kLocks[rng.below(std::size(kLocks))];
   options.tunables.rma_transfer_bytes = int64_t(rng.below(2) * 4096);
   options.network.gathered_in_256 = uint32_t(rng.below(128));
+  options.shm = rng.chance(1, 3);
   return options;
 }
 

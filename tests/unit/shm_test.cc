@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(Cells, ShmSpill, testing::Values(shm::kSpillCells, 2 * 
 
 TEST_P(ShmSpill, MessagesArePostedBesideAFullRing) {
   const uint32_t cells = GetParam();
-  auto nodes = ShmNode::create_local({0, 1}, 8192, cells);
+  auto nodes = ShmNode::create_local({0, 1}, 8192, {.spill_cells = cells});
   CheckingSink sinks[2] = {CheckingSink(2), CheckingSink(2)};
   ShmPath sender(std::move(nodes[0]), sinks[0], Tunables{}), receiver(std::move(nodes[1]), sinks[1], Tunables{});
   Lane& lane = sender.lane(1);
@@ -198,7 +198,7 @@ TEST_P(ShmSpill, MessagesArePostedBesideAFullRing) {
 }
 
 TEST(ShmPath, WithoutSpillCellsWhatIsPostedIsNotTaken) {
-  auto nodes = ShmNode::create_local({0, 1}, 8192, 0);
+  auto nodes = ShmNode::create_local({0, 1}, 8192, {.spill_cells = 0});
   CheckingSink sinks[2] = {CheckingSink(2), CheckingSink(2)};
   ShmPath sender(std::move(nodes[0]), sinks[0], Tunables{}), receiver(std::move(nodes[1]), sinks[1], Tunables{});
   uint32_t sent = 0;

@@ -119,6 +119,7 @@ void ShmNode::ring_doorbell(uint32_t slot) {
   if (block(slot).asleep.exchange(0, std::memory_order_seq_cst) == 0) return;
   const uint64_t one = 1;
   [[maybe_unused]] ssize_t written = write(doorbells_[slot], &one, sizeof one);
+  port_->rung(slot);
 }
 
 void ShmNode::declare_asleep(uint32_t reasons) {
@@ -158,8 +159,8 @@ std::unique_ptr<ShmNode> ShmNode::create(const ShmSetup& setup, const std::funct
 }
 
 std::vector<std::unique_ptr<ShmNode>> ShmNode::create_local(const std::vector<int>& ranks, size_t ring_bytes,
-                                                            uint32_t spill_cells) {
-  shm::Layout layout{uint32_t(ranks.size()), shm::Layout::up(ring_bytes), spill_cells};
+                                                            const Local& local) {
+  shm::Layout layout{uint32_t(ranks.size()), shm::Layout::up(ring_bytes), local.spill_cells};
   Descriptor memfd(memfd_create("tern", MFD_CLOEXEC));
   TERN_ASSERT(memfd && ftruncate(memfd.get(), off_t(layout.total())) == 0);
   std::vector<std::unique_ptr<ShmNode>> nodes;
@@ -182,7 +183,9 @@ std::vector<std::unique_ptr<ShmNode>> ShmNode::create_local(const std::vector<in
       node.layout_ = layout;
     }
     for (const Descriptor& bell : bells) node.doorbells_.push_back(dup(bell.get()));
-    node.life_lines_.assign(layout.ranks, -1);
+    if (!local.ports.empty()) node.port_ = local.ports[slot];
+    for (uint32_t i = 0; i < layout.ranks; ++i)
+      node.life_lines_.push_back(local.life_lines.empty() ? -1 : dup(local.life_lines[i]));
     node.attach(slot);
     node.block(slot).present.store(1, std::memory_order_relaxed);
   }

@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/intrusive_list.h"
 #include "base/types.h"
+#include "fabric/shm/node_port.h"
 #include "fabric/shm/segment.h"
 
 namespace tern {
@@ -59,9 +60,19 @@ class ShmNode {
   /// for ever.
   static std::unique_ptr<ShmNode> create(const ShmSetup& setup, const std::function<Error()>& fence, Error& error);
 
-  /// For tests: nodes for `ranks` members in this OS process, over one mapping.
+  /// What a node in this OS process has of its own: simulated ranks and tests.
+  struct Local {
+    uint32_t spill_cells = shm::kSpillCells;
+    std::vector<std::shared_ptr<shm::NodePort>> ports = {};  ///< by rank; empty: the kernel's
+    /// By rank: becomes readable when it ends; not owned. Empty: none does.
+    std::vector<int> life_lines = {};
+  };
+  /// Nodes for `ranks` members in this OS process, over one mapping.
   static std::vector<std::unique_ptr<ShmNode>> create_local(const std::vector<int>& ranks, size_t ring_bytes,
-                                                            uint32_t spill_cells = shm::kSpillCells);
+                                                            const Local& local);
+  static std::vector<std::unique_ptr<ShmNode>> create_local(const std::vector<int>& ranks, size_t ring_bytes) {
+    return create_local(ranks, ring_bytes, Local{});
+  }
 
   ~ShmNode();
   ShmNode(const ShmNode&) = delete;
@@ -125,6 +136,7 @@ class ShmNode {
   /// Becomes readable when that rank's process ends; -1 if the kernel has no such descriptor.
   int life_line(uint32_t slot) const { return life_lines_[slot]; }
   bool full_fence() const { return full_fence_; }
+  shm::NodePort& port() { return *port_; }
 
   IntrusiveList<ShmCondition>& conditions() { return conditions_; }
 
@@ -153,6 +165,7 @@ class ShmNode {
   std::vector<PeerId> members_;
   std::vector<int> doorbells_, life_lines_;  ///< by slot; -1: none
   IntrusiveList<ShmCondition> conditions_;
+  std::shared_ptr<shm::NodePort> port_ = shm::kernel_port();
   std::shared_ptr<Mapping> mapping_;
   std::unique_ptr<Joining> joining_;   ///< during start-up only
   std::unique_ptr<uint64_t[]> probe_;  ///< the words at RankBlock::probe_address

@@ -10,8 +10,6 @@
 #include "base/assert.h"
 #include "base/hints.h"
 #include "base/looks.h"
-#include "base/recorder.h"
-#include "fabric/shm/cross_memory.h"
 
 namespace tern {
 namespace {
@@ -242,7 +240,7 @@ bool ShmPath::can_get(Lane& lane) {
   if (!allow_attach_) return false;
   auto& peer = static_cast<Peer&>(lane);
   if (peer.attach < 0) {
-    peer.pid = shm::probe_cross_memory(node_->block(peer.slot), node_->life_line(peer.slot), peer.attach_writes);
+    peer.pid = node_->port().probe(peer.slot, node_->block(peer.slot), node_->life_line(peer.slot), peer.attach_writes);
     peer.attach = peer.pid > 0;
   }
   return peer.attach == 1;
@@ -288,7 +286,7 @@ bool ShmPath::is_timed(const Cursor& memory, size_t bytes) const {
 
 // A stream is received whole.
 void ShmPath::streamed(Peer& peer) {
-  const uint64_t ns = Recorder::now_ns() - peer.stream_in_ns;
+  const uint64_t ns = node_->port().now_ns() - peer.stream_in_ns;
   peer.rates->took(shm::CopyRates::Kind::stream, peer.landing_total, peer.landing_total, ns);
 }
 
@@ -304,17 +302,17 @@ bool ShmPath::peer_has_polled(Lane& lane) {
          block.copying.load(std::memory_order_relaxed) != 0;
 }
 
-Error ShmPath::copy_across(TransferOperation& operation, Error (*copy)(pid_t, Cursor&, uint64_t, size_t)) {
+Error ShmPath::copy_across(TransferOperation& operation, CopyAcross copy) {
   auto& peer = static_cast<Peer&>(*operation.lane);
   peer.beat_seen = node_->block(peer.slot).beat.load(std::memory_order_relaxed);
   std::atomic<uint32_t>& copying = node_->block(node_->my_slot()).copying;
   copying.store(1, std::memory_order_relaxed);
   const bool timed = is_timed(operation.local, operation.bytes);
-  const uint64_t began = timed ? Recorder::now_ns() : 0;
-  Error error = copy(peer.pid, operation.local, operation.remote_address, operation.bytes);
+  const uint64_t began = timed ? node_->port().now_ns() : 0;
+  Error error = (node_->port().*copy)(peer.pid, operation.local, operation.remote_address, operation.bytes);
   if (timed && !error) {
     const size_t all = std::max(operation.bytes, operation.of_bytes);
-    peer.rates->took(shm::CopyRates::Kind::attach, all, operation.bytes, Recorder::now_ns() - began);
+    peer.rates->took(shm::CopyRates::Kind::attach, all, operation.bytes, node_->port().now_ns() - began);
   }
   copying.store(0, std::memory_order_relaxed);
   return error;
@@ -326,7 +324,7 @@ void ShmPath::put(TransferOperation& operation) {
                                     "cross-memory attach cannot write to rank " + std::to_string(operation.lane->id)));
     return;
   }
-  Error error = copy_across(operation, shm::write_cross_memory);
+  Error error = copy_across(operation, &shm::NodePort::write);
   operation.done(operation, std::move(error));
 }
 
@@ -347,7 +345,7 @@ void ShmPath::get(TransferOperation& operation) {
                                                                            std::to_string(operation.lane->id)));
     return;
   }
-  Error error = copy_across(operation, shm::read_cross_memory);
+  Error error = copy_across(operation, &shm::NodePort::read);
   if (!error) {
     ++counters().shm_fetches;
     counters().shm_fetched_bytes += operation.bytes;

@@ -151,7 +151,7 @@ class alignas(64) ShmPath final : public CountingPath, public RemoteMemory, publ
   bool return_to_ring(Peer& peer);
   static bool space_came(Peer& peer);
   bool is_timed(const Cursor& memory, size_t bytes) const;
-  static void streamed(Peer& peer);
+  void streamed(Peer& peer);
 
   // --- shm_receive.cc
   int drain(Peer& peer);
@@ -167,7 +167,8 @@ class alignas(64) ShmPath final : public CountingPath, public RemoteMemory, publ
 
   // --- shm_path.cc
   uint32_t quantum_awake() const { return uint32_t(std::min<size_t>(node_->ring_bytes() / 16, 4096)); }
-  Error copy_across(TransferOperation& operation, Error (*copy)(pid_t, Cursor&, uint64_t, size_t));
+  using CopyAcross = Error (shm::NodePort::*)(pid_t, Cursor&, uint64_t, size_t);
+  Error copy_across(TransferOperation& operation, CopyAcross copy);
   int complete_finished();
   bool anything_here();
   int check_lives();

@@ -5,7 +5,6 @@
 #include "base/assert.h"
 #include "base/copy.h"
 #include "base/hints.h"
-#include "base/recorder.h"
 #include "fabric/shm/shm_path.h"
 
 namespace tern {
@@ -213,7 +212,7 @@ void ShmPath::enqueue(SendOperation& operation) {
   operation.header_sent = false;
   if (!peer.activated) activate(peer);
   const bool timed = peer.queue.empty() && is_timed(operation.payload, operation.total_bytes);
-  peer.stream_out_ns = timed ? Recorder::now_ns() : 0;
+  peer.stream_out_ns = timed ? node_->port().now_ns() : 0;
   peer.queue.push_back(&operation);
   peer.open = false;
   if (!peer.queued) {

@@ -1,4 +1,4 @@
-#include "fabric/shm/cross_memory.h"
+#include "fabric/shm/node_port.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+
+#include "base/recorder.h"
 
 namespace tern::shm {
 namespace {
@@ -30,8 +32,6 @@ pid_t pid_of_life_line(int life_line) {
   return field ? std::max(0, atoi(field + 5)) : 0;
 }
 
-}  // namespace
-
 pid_t probe_cross_memory(const RankBlock& block, int life_line, bool& writable) {
   struct stat info;
   const bool same_namespace = stat("/proc/self/ns/pid", &info) == 0 && info.st_ino == block.pid_namespace;
@@ -48,8 +48,6 @@ pid_t probe_cross_memory(const RankBlock& block, int life_line, bool& writable) 
   writable = writable && process_vm_readv(pid, &local, 1, &second, 1, 0) == sizeof found && found == block.probe_value;
   return pid;
 }
-
-namespace {
 
 /// The loop of both directions. `Move` is process_vm_readv or process_vm_writev.
 template <typename Move>
@@ -73,14 +71,22 @@ Error transfer(Move move, const char* what, pid_t pid, Cursor& local, uint64_t a
   return {};
 }
 
+class KernelPort final : public NodePort {
+ public:
+  pid_t probe(uint32_t, const RankBlock& block, int life_line, bool& writable) override {
+    return probe_cross_memory(block, life_line, writable);
+  }
+  Error read(pid_t pid, Cursor& local, uint64_t address, size_t bytes) override {
+    return transfer(process_vm_readv, "cross-memory read", pid, local, address, bytes);
+  }
+  Error write(pid_t pid, Cursor& local, uint64_t address, size_t bytes) override {
+    return transfer(process_vm_writev, "cross-memory write", pid, local, address, bytes);
+  }
+  uint64_t now_ns() override { return Recorder::now_ns(); }
+};
+
 }  // namespace
 
-Error read_cross_memory(pid_t pid, Cursor& local, uint64_t address, size_t bytes) {
-  return transfer(process_vm_readv, "cross-memory read", pid, local, address, bytes);
-}
-
-Error write_cross_memory(pid_t pid, Cursor& local, uint64_t address, size_t bytes) {
-  return transfer(process_vm_writev, "cross-memory write", pid, local, address, bytes);
-}
+std::shared_ptr<NodePort> kernel_port() { return std::make_shared<KernelPort>(); }
 
 }  // namespace tern::shm
