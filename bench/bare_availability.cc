@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/rdma/hca.h"
+#include "fabric/rdma/verbs/hca.h"
 #include "sim/adapter.h"
 #include "sim/machine.h"
 #include "sim/machine_file.h"

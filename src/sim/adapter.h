@@ -25,7 +25,7 @@
 
 #include "base/rng.h"
 #include "fabric/adapter_share.h"
-#include "fabric/rdma/hca.h"
+#include "fabric/rdma/verbs/hca.h"
 #include "sim/adapter_model.h"
 #include "sim/network.h"
 #include "sim/poll_cost.h"

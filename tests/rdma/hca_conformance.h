@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "fabric/rdma/hca.h"
+#include "fabric/rdma/verbs/hca.h"
 
 namespace tern::rdma {
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "base/clock.h"
-#include "fabric/rdma/ibv.h"
+#include "fabric/rdma/verbs/ibv.h"
 #include "tests/rdma/hca_conformance_side.h"
 
 extern char** environ;

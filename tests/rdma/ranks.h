@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "fabric/rdma/ibv.h"
+#include "fabric/rdma/verbs/ibv.h"
 #include "tests/rdma/hca_conformance_side.h"
 
 namespace tern::rdma {

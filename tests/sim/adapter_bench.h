@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/rdma/hca.h"
+#include "fabric/rdma/verbs/hca.h"
 #include "sim/adapter.h"
 #include "sim/machine.h"
 

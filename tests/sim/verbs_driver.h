@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "fabric/rdma/hca.h"
+#include "fabric/rdma/verbs/hca.h"
 
 namespace tern::sim {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/rdma/ibv_objects.h"
+#include "fabric/rdma/verbs/ibv_objects.h"
 
 namespace tern::sim {
 

@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "fabric/rdma/ibv_objects.h"
+#include "fabric/rdma/verbs/ibv_objects.h"
 
 namespace tern::rdma {
 namespace {

@@ -2,7 +2,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 
-#include "fabric/rdma/ibv.h"
+#include "fabric/rdma/verbs/ibv.h"
 
 namespace tern::rdma {
 namespace {

@@ -19,7 +19,7 @@
 #include <cstring>
 
 #include "fabric/ofi/ofi.h"
-#include "fabric/rdma/ibv.h"
+#include "fabric/rdma/verbs/ibv.h"
 #include "process/launch/cores.h"
 
 namespace tern::info {

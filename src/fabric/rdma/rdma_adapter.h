@@ -18,8 +18,8 @@
 #include "base/tunables.h"
 #include "base/types.h"
 #include "fabric/adapter_share.h"
-#include "fabric/rdma/hca.h"
-#include "fabric/rdma/rdma_slots.h"
+#include "fabric/rdma/memory/rdma_slots.h"
+#include "fabric/rdma/verbs/hca.h"
 #include "fabric/registration/registration_cache.h"
 
 namespace tern {

@@ -25,7 +25,7 @@
 #include "fabric/rdma/channels/channel_policy.h"
 #include "fabric/rdma/channels/dc_endpoint.h"
 #include "fabric/rdma/rdma_peer.h"
-#include "fabric/rdma/rdma_tuples.h"
+#include "fabric/rdma/tuples/rdma_tuples.h"
 
 namespace tern {
 

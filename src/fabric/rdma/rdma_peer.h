@@ -11,9 +11,9 @@
 #include "fabric/rdma/channels/channel_switches.h"
 #include "fabric/rdma/channels/ud_endpoint.h"
 #include "fabric/rdma/channels/xrc_endpoint.h"
+#include "fabric/rdma/memory/rdma_transfers.h"
 #include "fabric/rdma/message_streams.h"
 #include "fabric/rdma/rdma_connections.h"
-#include "fabric/rdma/rdma_transfers.h"
 
 namespace tern {
 

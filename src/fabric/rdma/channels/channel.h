@@ -17,7 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fabric/rdma/hca.h"
+#include "fabric/rdma/verbs/hca.h"
 
 namespace tern {
 

@@ -13,7 +13,7 @@
 #include "base/tunables.h"
 #include "fabric/rdma/channels/channel.h"
 #include "fabric/rdma/channels/channel_selector.h"
-#include "fabric/rdma/hca.h"
+#include "fabric/rdma/verbs/hca.h"
 
 namespace tern {
 

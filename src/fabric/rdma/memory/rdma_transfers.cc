@@ -1,4 +1,4 @@
-#include "fabric/rdma/rdma_transfers.h"
+#include "fabric/rdma/memory/rdma_transfers.h"
 
 #include <algorithm>
 

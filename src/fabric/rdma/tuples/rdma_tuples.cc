@@ -1,10 +1,10 @@
-#include "fabric/rdma/rdma_tuples.h"
+#include "fabric/rdma/tuples/rdma_tuples.h"
 
 #include <algorithm>
 #include <bit>
 
 #include "base/assert.h"
-#include "fabric/rdma/rdma_tuple_tickets.h"
+#include "fabric/rdma/tuples/rdma_tuple_tickets.h"
 
 namespace tern::rdma {
 namespace {

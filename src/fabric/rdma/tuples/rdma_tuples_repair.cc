@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/assert.h"
-#include "fabric/rdma/rdma_tuple_tickets.h"
-#include "fabric/rdma/rdma_tuples.h"
+#include "fabric/rdma/tuples/rdma_tuple_tickets.h"
+#include "fabric/rdma/tuples/rdma_tuples.h"
 
 namespace tern::rdma {
 namespace {

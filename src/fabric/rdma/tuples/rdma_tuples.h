@@ -33,7 +33,7 @@
 #include "base/intrusive_list.h"
 #include "base/pool.h"
 #include "base/tunables.h"
-#include "fabric/rdma/hca_registrar.h"
+#include "fabric/rdma/memory/hca_registrar.h"
 #include "fabric/rdma/rdma_adapter.h"
 #include "fabric/tuple_queues.h"
 

@@ -1,4 +1,4 @@
-#include "fabric/rdma/hca.h"
+#include "fabric/rdma/verbs/hca.h"
 
 namespace tern::rdma {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/types.h"
-#include "fabric/rdma/hca.h"
+#include "fabric/rdma/verbs/hca.h"
 
 namespace tern {
 

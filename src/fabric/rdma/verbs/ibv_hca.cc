@@ -11,7 +11,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "fabric/rdma/ibv_objects.h"
+#include "fabric/rdma/verbs/ibv_objects.h"
 
 namespace tern::rdma {
 namespace {

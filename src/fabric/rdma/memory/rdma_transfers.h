@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/pool.h"
-#include "fabric/rdma/hca_registrar.h"
+#include "fabric/rdma/memory/hca_registrar.h"
 #include "fabric/rdma/rdma_adapter.h"
 #include "fabric/remote_memory.h"
 

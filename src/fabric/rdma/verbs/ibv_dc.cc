@@ -9,7 +9,7 @@
 #include <cerrno>
 
 #include "base/assert.h"
-#include "fabric/rdma/ibv_objects.h"
+#include "fabric/rdma/verbs/ibv_objects.h"
 
 namespace tern::rdma {
 namespace {

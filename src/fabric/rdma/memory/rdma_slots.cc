@@ -1,4 +1,4 @@
-#include "fabric/rdma/rdma_slots.h"
+#include "fabric/rdma/memory/rdma_slots.h"
 
 #include <sys/mman.h>
 

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "fabric/rdma/hca.h"
+#include "fabric/rdma/verbs/hca.h"
 #include "fabric/registration/registration_cache.h"
 
 namespace tern::rdma {

@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "fabric/rdma/ibv.h"
-#include "fabric/rdma/ibv_library.h"
+#include "fabric/rdma/verbs/ibv.h"
+#include "fabric/rdma/verbs/ibv_library.h"
 
 namespace tern::rdma {
 namespace {

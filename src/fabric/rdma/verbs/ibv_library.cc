@@ -1,4 +1,4 @@
-#include "fabric/rdma/ibv_library.h"
+#include "fabric/rdma/verbs/ibv_library.h"
 
 #include <dlfcn.h>
 

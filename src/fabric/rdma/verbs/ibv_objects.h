@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "fabric/rdma/hca.h"
-#include "fabric/rdma/ibv.h"
-#include "fabric/rdma/ibv_library.h"
+#include "fabric/rdma/verbs/hca.h"
+#include "fabric/rdma/verbs/ibv.h"
+#include "fabric/rdma/verbs/ibv_library.h"
 
 namespace tern::rdma {
 

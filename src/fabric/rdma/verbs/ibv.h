@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/tunables.h"
-#include "fabric/rdma/hca.h"
+#include "fabric/rdma/verbs/hca.h"
 
 namespace tern::rdma {
 

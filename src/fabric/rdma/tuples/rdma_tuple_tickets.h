@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fabric/rdma/hca.h"
+#include "fabric/rdma/verbs/hca.h"
 #include "fabric/tuple_queues.h"
 
 namespace tern::rdma {
