@@ -37,6 +37,8 @@ enum class Pause : uint8_t { none, brief, processor };
     "its core with the other, and yields") \
   X(helper, 500, processor, \
     "whether the event thread has left: some 10 to 20 us; a wake-up takes 34 to 40") \
+  X(lock, 500, processor, \
+    "whether another thread of the rank has left the library: some 10 to 20 us; a wake-up takes 34 to 40") \
   X(life_line, 8192, none, \
     "empty polls between two looks at the life lines of a node (a system call, 0.15 us): a lost peer is noticed " \
     "within about 0.1 ms of spinning, at less than 1 % of its cost") \

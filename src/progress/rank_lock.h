@@ -5,7 +5,8 @@
 //   helped   one application thread and the event thread (event_handler.h): the application says "inside" and
 //            "outside" with plain stores; the event thread, which comes rarely, pays for both with a membarrier and
 //            works only while the application is outside
-//   shared   several application threads (MPI_THREAD_MULTIPLE): a recursive mutex, given up entirely while waiting
+//   shared   several application threads (MPI_THREAD_MULTIPLE): a recursive mutex (hand_over_mutex.h), given up
+//            entirely while waiting
 //
 // Helped, why no hand-over is lost: the application stores "outside", then reads whether the event thread watches. The
 // event thread stores that it no longer watches, calls membarrier, then reads whether the application is inside. So
@@ -21,11 +22,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 
 #include "base/assert.h"
 #include "base/looks.h"
+#include "progress/hand_over_mutex.h"
 
 namespace tern {
 
@@ -86,7 +87,7 @@ class RankLock {
   /// False: the application is inside, or wants to be; try again.
   bool try_enter_as_helper() {
     if (shared_) {
-      if (waiting_.load(std::memory_order_relaxed) != 0 || !mutex_.try_lock()) return false;
+      if (mutex_.wanted() || !mutex_.try_lock()) return false;
       owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
       depth_ = 1;
       helper_.fetch_or(kInside, std::memory_order_relaxed);
@@ -145,9 +146,11 @@ class RankLock {
     unlock();
     return depth;
   }
+  /// Threads that look for the mutex come first: who gives it up waits.
   void reacquire(uint32_t depth) {
     if (depth == 0) return;
-    lock_mutex();
+    mutex_.lock_after_others();
+    owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
     count_turn();
     depth_ = depth;
   }
@@ -164,11 +167,7 @@ class RankLock {
 
  private:
   void lock_mutex() {
-    if (!mutex_.try_lock()) [[unlikely]] {
-      waiting_.fetch_add(1, std::memory_order_relaxed);
-      mutex_.lock();
-      waiting_.fetch_sub(1, std::memory_order_relaxed);
-    }
+    mutex_.lock();
     owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   }
   void count_turn() { turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
@@ -186,8 +185,7 @@ class RankLock {
   }
 
   bool shared_ = false;
-  std::mutex mutex_;
-  std::atomic<uint32_t> waiting_{0};  ///< threads that wait for the mutex
+  HandOverMutex mutex_;
   std::atomic<std::thread::id> owner_{};
   uint32_t depth_ = 0;
   uint32_t inside_depth_ = 0;

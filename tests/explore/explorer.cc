@@ -81,6 +81,8 @@ class Explorer final : public Execution {
   uint64_t load(const volatile void* address, unsigned bytes, Order order);
   void fail(std::string text);
   void wait_for(const std::function<bool()>& condition);
+  void futex_wait(const volatile void* address, uint32_t value);
+  void futex_wake(const volatile void* address, uint64_t most);
   void changed(bool by_running = true) {
     ++changes_;
     if (by_running) ++threads_[running_]->own_changes;
@@ -125,6 +127,13 @@ class Explorer final : public Execution {
     bool spin_freely = false;
   };
 
+  /// A thread asleep at a futex.
+  struct Asleep {
+    uintptr_t address;
+    size_t thread;
+    bool operator==(const Asleep&) const = default;
+  };
+
   bool enabled(const Thread& thread) const {
     if (thread.fiber->finished()) return false;
     if (thread.state == State::waits) return changes_ - thread.own_changes > thread.waited_at || thread.newest_only;
@@ -143,6 +152,7 @@ class Explorer final : public Execution {
   Memory memory_;
   std::vector<Region> regions_;
   std::vector<std::unique_ptr<Thread>> threads_;
+  std::vector<Asleep> asleep_;
   std::function<void()> check_;
   size_t running_ = kNobody, next_ = kNobody;
   uint64_t changes_ = 0, steps_ = 0;
@@ -257,6 +267,28 @@ void Explorer::wait_for(const std::function<bool()>& condition) {
     give_up_turn();
   }
   thread.newest_only = false;
+}
+
+// The kernel looks at the word under its lock, which every waker takes after its store: so it finds the newest value.
+void Explorer::futex_wait(const volatile void* address, uint32_t value) {
+  point();
+  if (memory_.load(running_, memory_.location(address, sizeof value), Order::relaxed, 0) != value) return;
+  const Asleep me{reinterpret_cast<uintptr_t>(address), running_};
+  asleep_.push_back(me);
+  wait_for([&] { return std::find(asleep_.begin(), asleep_.end(), me) == asleep_.end(); });
+}
+
+void Explorer::futex_wake(const volatile void* address, uint64_t most) {
+  point();
+  for (auto it = asleep_.begin(); it != asleep_.end() && most != 0;) {
+    if (it->address != reinterpret_cast<uintptr_t>(address)) {
+      ++it;
+    } else {
+      it = asleep_.erase(it);
+      --most;
+      changed();
+    }
+  }
 }
 
 void Explorer::fail(std::string text) {
@@ -416,9 +448,15 @@ bool on_barrier_everywhere() {
   return true;
 }
 
-bool on_wait_while(const volatile void* address, uint32_t value) {
+bool on_futex_wait(const volatile void* address, uint32_t value) {
   if (!is_running()) return false;
-  current->wait_for([&] { return current->load(address, sizeof value, Order::acquire) != value; });
+  current->futex_wait(address, value);
+  return true;
+}
+
+bool on_futex_wake(const volatile void* address, uint64_t most) {
+  if (!is_running()) return false;
+  current->futex_wake(address, most);
   return true;
 }
 

@@ -26,8 +26,10 @@ void on_plain(const volatile void* address, uint64_t bytes, bool write);
 size_t running_thread();
 /// Of every thread of the execution. False: none runs.
 bool on_barrier_everywhere();
-/// Linux's futex: until the word is no longer `value`. False: no thread of an execution runs.
-bool on_wait_while(const volatile void* address, uint32_t value);
+/// Linux's futex: asleep until it is woken, if the word is `value`. False: no thread of an execution runs.
+bool on_futex_wait(const volatile void* address, uint32_t value);
+/// Wakes so many that are asleep at this word, those first that came first. False: as above.
+bool on_futex_wake(const volatile void* address, uint64_t most);
 /// False: no thread of an execution runs; else it does not return.
 bool on_failure(const char* text);
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/futex.h"
 #include "tests/explore/explorer.h"
 
 namespace tern::explore {
@@ -163,6 +164,24 @@ TEST(Explorer, FindsALostWakeUp) {
   EXPECT_EQ(sleep_and_wake(true, kSeqCst).failure, "");
   EXPECT_EQ(sleep_and_wake(false, kSeqCst).failure, "every thread waits for ever");
   EXPECT_EQ(sleep_and_wake(true, kRelease).failure, "every thread waits for ever") << "old values";
+}
+
+/// A futex: the kernel compares the word, and only a wake-up ends the sleep.
+Outcome futex(bool wakes) {
+  return explore({}, [=](Execution& execution) {
+    auto words = std::make_shared<Words>();
+    execution.share(words.get(), sizeof(Words));
+    execution.thread([=] { futex_wait(words->x, 0); });
+    execution.thread([=] {
+      words->x.store(1, kRelease);
+      if (wakes) futex_wake_one(words->x);
+    });
+  });
+}
+
+TEST(Explorer, FindsAMissingWakeUpOfAFutex) {
+  EXPECT_EQ(futex(true).failure, "");
+  EXPECT_EQ(futex(false).failure, "every thread waits for ever");
 }
 
 // The number of executions of a program that is small enough to count them by hand.

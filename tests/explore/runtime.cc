@@ -129,7 +129,10 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
     if (explore::on_barrier_everywhere()) return 0;
   }
   if (number == SYS_futex && (b & FUTEX_CMD_MASK) == FUTEX_WAIT &&
-      explore::on_wait_while(reinterpret_cast<void*>(a), uint32_t(c)))
+      explore::on_futex_wait(reinterpret_cast<void*>(a), uint32_t(c)))
+    return 0;
+  if (number == SYS_futex && (b & FUTEX_CMD_MASK) == FUTEX_WAKE &&
+      explore::on_futex_wake(reinterpret_cast<void*>(a), uint64_t(c)))
     return 0;
   return __real_syscall(number, a, b, c, d, e, f);
 }
