@@ -42,6 +42,11 @@ class Function:
         return "any_time" in self.flags
 
     @property
+    def reads(self):
+        """Reads only what never changes, or the caller's own memory: needs no lock."""
+        return "reads" in self.flags
+
+    @property
     def raw(self):
         """Does not return an error class: the entry point calls capi::raw:: directly."""
         return self.returns != "int" or self.name.endswith("_toint") or self.name == "MPI_Pcontrol"
@@ -94,7 +99,7 @@ def _parse_function(text, chapter, where):
             function.returns = m.group(2)
         elif m:
             function.same_as = m.group(2)
-        elif flag in ("large", "any_time", "collective"):
+        elif flag in ("large", "any_time", "collective", "reads"):
             function.flags.add(flag)
         else:
             raise SystemExit(f"{where}: {name}: unknown flag {flag}")

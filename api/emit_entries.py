@@ -234,7 +234,8 @@ def emit_entry(function, large, numbers):
         arguments.append(arg)
     out += locals_
     optional = [text for _, text in sorted(optional, key=lambda pair: pair[0])]
-    conditions = [f"call.enter{'_any_time' if function.any_time else ''}()"] + always
+    enter = "call.enter" + ("_reading" if function.reads else "") + ("_any_time" if function.any_time else "")
+    conditions = [enter + "()"] + always
     # Functions of the tools interface tell no error handler, and have codes of their own (15.3.10).
     tool = function.stem.startswith("T_")
     fail = "call.fail_tool" if tool else "call.fail"

@@ -158,6 +158,13 @@ Call::Trouble& Call::trouble() {
   return *trouble_;
 }
 
+void Call::lock_to_tell() {
+  if ((state_ & (kLocked | kEntered)) || !world_.locking) return;
+  if (!world_.is_running()) return lock();
+  world_.lock->enter();
+  state_ |= kEntered;
+}
+
 bool Call::refuse(ErrorClass error_class, std::string text) {
   trouble().error = Error(error_class, std::move(text));
   return false;
@@ -179,9 +186,11 @@ bool Call::tools_not_ready() {
 }
 
 bool Call::bad_handle(MPI_Comm handle, const char* argument) {
+  lock_to_tell();
   return refuse(ErrorClass::comm, handle_text(world_.comms, handle, MPI_COMM_NULL, "communicator", argument));
 }
 bool Call::bad_handle(MPI_Datatype handle, const char* argument) {
+  lock_to_tell();
   return refuse(ErrorClass::type, handle_text(world_.types, handle, MPI_DATATYPE_NULL, "datatype", argument));
 }
 bool Call::bad_handle(MPI_Op handle, const char* argument) {
@@ -195,6 +204,7 @@ bool Call::bad_handle(MPI_Session handle, const char* argument) {
   return refuse(ErrorClass::session, handle_text(world_.sessions, handle, MPI_SESSION_NULL, "session", argument));
 }
 bool Call::bad_handle(MPI_Group handle, const char* argument) {
+  lock_to_tell();
   return refuse(ErrorClass::group, handle_text(world_.groups, handle, MPI_GROUP_NULL, "group", argument));
 }
 bool Call::bad_handle(MPI_Info handle, const char* argument) {
@@ -434,6 +444,7 @@ int Call::fail_tool_caught() {
 }
 
 int Call::fail(Error error) {
+  lock_to_tell();
   std::string text;
   int error_class = error.error_class();
   try {
@@ -452,7 +463,7 @@ int Call::returned(int error_class, int left_by_handler) const {
 }
 
 int Call::tell(int error_class, const std::string& text) {
-  if (!(state_ & (kLocked | kEntered)) && world_.locking) lock();
+  lock_to_tell();
   if (state_ & kAboutFiles) {
     return returned(error_class, world_.raise(error_class, text, file_));
   }

@@ -1,7 +1,8 @@
 // Call: one call of the C API on the stack. The entry points (generated from api/) use it to get in, to check
 // and turn arguments into objects, and to report errors; the bodies use it to reach their rank. Checks return
 // true when all is well; else they keep the error, and the entry point leaves with `fail()`. Thread rule:
-// takes the rank's lock in enter(), gives it up at the end.
+// takes the rank's lock in enter(), gives it up at the end. Calls that only read what never changes (enter_reading)
+// take it when they fail.
 #pragma once
 
 #include <cstdint>
@@ -102,6 +103,14 @@ class Call {
       enter_observed(false);
     return true;
   }
+  /// Functions that read of objects only what never changes: no lock. Handles of other objects may be made and freed by
+  /// other threads meanwhile (handles.h).
+  [[gnu::always_inline]] bool enter_reading() {
+    if (world_.observed) [[unlikely]]
+      return enter();
+    return TERN_LIKELY(world_.is_running()) || not_running();
+  }
+  bool enter_reading_any_time() { return TERN_LIKELY(!world_.observed) || enter_any_time(); }
   /// Functions that may be called at any time, from any thread.
   bool enter_any_time() {
     lock();
@@ -350,6 +359,8 @@ class Call {
     world_.lock->acquire();
     state_ |= kLocked;
   }
+  /// A call that has got in without the lock takes it, to tell an error.
+  [[gnu::cold]] void lock_to_tell();
   /// Keeps an error for fail().
   [[gnu::cold]] bool refuse(ErrorClass error_class, std::string text);
   [[gnu::cold]] bool refuse_op(const Op& op, const Datatype& type, const char* argument);

@@ -150,7 +150,17 @@ void World::check_if_asked() {
   static_cast<void>(checks->place());
 }
 
+// Also called by those who have not taken the lock.
 Datatype* World::find_predefined_type(uintptr_t handle) {
+  struct Inside {
+    explicit Inside(World& its_world) : world(its_world) {
+      if (world.locking) world.lock->enter();
+    }
+    ~Inside() {
+      if (world.locking) world.lock->leave();
+    }
+    World& world;
+  } inside(*this);
   Datatype* type = predefined_types.find(static_cast<int>(handle));
   if (type) types.set_predefined(handle, type);
   return type;

@@ -1,6 +1,7 @@
 // World: the state of one rank's C API: its handles, whether MPI runs, error handlers, attached buffers.
 // One per rank; found through current.h. Source: MPI 5.0 chapters 9, 11, 20.
-// Thread rule: `lock` guards it (taken by entry points); `running` is read without.
+// Thread rule: `lock` guards it (taken by entry points). Without it are read: `running`, `stage`, and objects by their
+// handles (handles.h), of which only what never changes (Call::enter_reading).
 #pragma once
 
 #include <atomic>
@@ -64,7 +65,7 @@ struct World {
 
   // --- Running.
   enum class Stage { before, initialised, finalized };
-  Stage stage = Stage::before;  ///< of the World Model
+  std::atomic<Stage> stage = Stage::before;  ///< of the World Model
   int thread_level = MPI_THREAD_SINGLE;
   std::thread::id main_thread;
   int process_id = 0;  ///< whose `process` is; a forked child has another

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <random>
+#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -48,6 +50,34 @@ TEST(Handles, PredefinedOnesAreFoundUnderTheirOwnNumbers) {
   EXPECT_EQ(table.find(0x101), &world);
   table.set_predefined(0x101, nullptr);
   EXPECT_EQ(table.find(0x101), nullptr);
+}
+
+// A thread that has not taken the rank's lock; the sanitizers look for races.
+TEST(Handles, AreFoundWhileOthersAreMadeAndFreed) {
+  Table table;
+  std::vector<Thing> mine(40), others(3000);
+  for (Thing& thing : mine) table.give(&thing);
+  std::atomic<bool> over{false};
+  std::thread maker([&] {
+    for (int turn = 0; turn < 20; ++turn) {
+      std::vector<uintptr_t> handles;
+      for (Thing& thing : others) handles.push_back(table.give(&thing));
+      for (size_t i = 0; i < handles.size(); ++i) {
+        table.retire(handles[i]);
+        others[i].handle = 0;
+      }
+    }
+    over = true;
+  });
+  bool last = false;
+  do {
+    last = over;
+    for (Thing& thing : mine) {
+      const auto handle = static_cast<uintptr_t>(thing.handle);
+      ASSERT_EQ(table.find(handle), &thing);
+    }
+  } while (!last);
+  maker.join();
 }
 
 TEST(Handles, AFreedHandleIsRecognisedWhileItsSlotIsReused) {
