@@ -26,7 +26,8 @@ PAPERS = [
         "id": "tupleq", "recording": "tupleq", "machine": "connectx.toml", "command": "bench/tupleq",
         "title": "TupleQ", "citation": "M. Koop, J. Sridhar, D. K. Panda: TupleQ: fully-asynchronous and zero-copy MPI over InfiniBand. 2009.",
         "mechanisms": [
-            ("one receive queue for each (communicator, rank, tag), addressed by XRC", "src/p2p/tuples/tuples.h, src/fabric/rdma/tuples/rdma_tuples.h"),
+            ("one receive queue for each (communicator, rank, tag), addressed by XRC",
+             "src/p2p/tuples/tuples.h, src/fabric/rdma/tuples/rdma_tuples.h"),
             ("queues are made on demand, their numbers kept by the sender", "src/p2p/tuples/tuple_send.cc"),
             ("wildcards: queues stop, everything in flight is received in order, queues come back", "src/p2p/tuples/tuple_stop.cc"),
             ("TupleQ-copy: short messages are copied by the sender", "src/p2p/tuples/tuple_send.cc"),
