@@ -143,7 +143,7 @@ std::string SourceTypes::name(uint64_t type, int depth) const {
   const Found found = find(type);
   if (!found.entry || depth == kMaxDepth) return "void";
   const uint64_t inner = type_of(found.entry);
-  const std::string own(found.entry.name);
+  std::string own(found.entry.name);
   switch (found.entry.tag) {
     case dwarf::kConstType: return "const " + name(inner, depth + 1);
     case dwarf::kVolatileType:

@@ -48,7 +48,7 @@ struct Step {
 class Schedule final : public Request, public Advanceable {
  public:
   Schedule(CollectiveEnvironment& environment, Communicator& communicator, Mode mode, int tag);
-  ~Schedule();
+  ~Schedule() override;
 
   // --- Building (Builder).
   /// Executes the step (immediate) or appends it.

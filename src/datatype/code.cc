@@ -131,15 +131,15 @@ class Decoder {
     }
     return {std::move(layout), low, high};
   }
-  Part repeated(int64_t count, int64_t stride, Part child);
-  Part placed(std::vector<int64_t> offsets, Part child);
+  Part repeated(int64_t count, int64_t stride, const Part& child);
+  Part placed(std::vector<int64_t> offsets, const Part& child);
   Part pieces(int64_t count);
   Part sequence(int64_t count, int depth);
 
   std::span<const std::byte> left_;
 };
 
-Part Decoder::repeated(int64_t count, int64_t stride, Part child) {
+Part Decoder::repeated(int64_t count, int64_t stride, const Part& child) {
   if (failed) return {};
   const int64_t last = times(count - 1, stride);
   times(count, child.layout.size());
@@ -150,7 +150,7 @@ Part Decoder::repeated(int64_t count, int64_t stride, Part child) {
                  child.high + std::max<int64_t>(last, 0));
 }
 
-Part Decoder::placed(std::vector<int64_t> offsets, Part child) {
+Part Decoder::placed(std::vector<int64_t> offsets, const Part& child) {
   if (failed || offsets.empty()) {
     fail();
     return {};
@@ -214,8 +214,8 @@ Part Decoder::node(int depth) {
       return repeated(count, stride, node(depth + 1));
     }
     case Node::Kind::blocks: {
-      Part child = block();
-      return placed(offsets(count), std::move(child));
+      const Part child = block();
+      return placed(offsets(count), child);
     }
     case Node::Kind::select: {
       std::vector<int64_t> where = offsets(count);

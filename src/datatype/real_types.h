@@ -55,8 +55,9 @@ class Half {
 };
 static_assert(sizeof(Half) == 2);
 
-// In C++ GCC has _Float16 on x86-64 from version 12, elsewhere from 13; clang has it on all processors that Tern knows.
-#if defined(__clang__) || defined(__x86_64__) || __GNUC__ >= 13
+// In C++ GCC has _Float16 on x86-64 from version 12, elsewhere from 13; clang has it on x86-64 from version 15,
+// elsewhere always.
+#if defined(__clang__) ? __clang_major__ >= 15 || !defined(__x86_64__) : defined(__x86_64__) || __GNUC__ >= 13
 __extension__ typedef _Float16 Float16;
 #else
 using Float16 = Half;

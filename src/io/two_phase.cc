@@ -33,7 +33,7 @@ bool TwoPhase::pays(const File& file, bool write, const std::vector<Member>& mem
     dense = dense && uint64_t(member.end - member.begin) <= kMaxReadShare * member.bytes;
     spans.emplace_back(member.begin, member.end);
   }
-  if (spans.size() == 0) return false;
+  if (spans.empty()) return false;
   if (wish == Wish::enable) return true;
   std::sort(spans.begin(), spans.end());
   bool interleaved = false;

@@ -54,7 +54,7 @@ void Apply::copy(Cursor from, Cursor to, size_t bytes) {
   }
 }
 
-void Apply::combine(OpId op, Cursor from, Cursor there, size_t bytes, const Kind* kind) const {
+void Apply::combine(OpId op, const Cursor& from, const Cursor& there, size_t bytes, const Kind* kind) const {
   if (op == OpId::no_op || bytes == 0) return;
   if (op == OpId::replace) return copy(from, there, bytes);
   TERN_ASSERT(kind && op != OpId::none);

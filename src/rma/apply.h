@@ -99,7 +99,7 @@ class Apply {
     if (now == wanted) std::memcpy(there, &brought, sizeof brought);
     std::memcpy(result, &now, sizeof now);
   }
-  void combine(OpId op, Cursor from, Cursor there, size_t bytes, const Kind* kind) const;
+  void combine(OpId op, const Cursor& from, const Cursor& there, size_t bytes, const Kind* kind) const;
   static void swap_if_equal(Cursor there, size_t bytes, const void* brought, const void* compared);
 
   Environment& environment_;

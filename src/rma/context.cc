@@ -1,5 +1,7 @@
 #include "rma/context.h"
 
+#include "p2p/core/endpoint.h"
+
 namespace tern::rma {
 
 std::string WindowContext::describe() const {

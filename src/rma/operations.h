@@ -29,7 +29,7 @@ class Operations {
         records_(context, memory, epoch_, locks, results_, cell_),
         adapter_(context, memory, locks, records_, waiting),
         words_(context, memory, records_),
-        direct_(context, memory, apply, epoch_) {}
+        direct_(context, apply, epoch_) {}
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
 

@@ -106,7 +106,7 @@ Flow connect_flow(const Maker& maker, Group& local_group, Channel local, int lea
       bridging = co_await bridge->exchange(far_leader, mine, theirs);
       verdict = bridging || theirs.empty() ? kFailed : kGo;
     }
-    if (verdict == kGo && several_jobs && of_several_jobs(mine, theirs)) verdict = kSeveralJobs;
+    if (verdict == kGo && several_jobs != nullptr && of_several_jobs(mine, theirs)) verdict = kSeveralJobs;
     if (verdict == kGo) {
       std::vector<PeerId> members;
       bridging = find_members(maker, std::span<const uint64_t>(theirs).subspan(1), members);

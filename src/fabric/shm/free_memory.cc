@@ -52,7 +52,10 @@ uint64_t free_memory_bytes(const std::string& root) {
   // The limits of all enclosing groups apply, too.
   for (;; path.resize(path.rfind('/'))) {
     while (path.ends_with('/')) path.pop_back();
-    least = std::min(least, left_in_group(root + "sys/fs/cgroup" + path));
+    std::string group = root;
+    group += "sys/fs/cgroup";
+    group += path;
+    least = std::min(least, left_in_group(group));
     if (path.find('/') == std::string::npos) return least;
   }
 }

@@ -204,7 +204,7 @@ TcpKey TcpHandshake::session_key(bool from_caller) const {
   return out;
 }
 
-void TcpHandshake::append(std::string message) {
+void TcpHandshake::append(std::string_view message) {
   transcript_ += message;
   auto proof = authentication();
   std::string_view tail(reinterpret_cast<const char*>(proof.data()), proof.size());

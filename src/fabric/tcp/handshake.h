@@ -91,7 +91,7 @@ class TcpHandshake {
  private:
   void on_whole_message();
   bool choose_key(uint64_t job);
-  void append(std::string message);
+  void append(std::string_view message);
   bool authentic(std::string_view message);
   wire::Greeting greeting(const RankName& to);
   std::array<uint8_t, wire::kProofBytes> authentication() const;

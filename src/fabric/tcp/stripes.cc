@@ -41,7 +41,7 @@ struct Stripes::Stripe : ListHook<Stripe> {
     message.done(message, std::move(result));
   }
 
-  void send(Part& part, Stream& stream, wire::FrameType type, Cursor payload) {
+  void send(Part& part, Stream& stream, wire::FrameType type, const Cursor& payload) {
     part.stripe = this;
     part.lane = &stream.peer;
     part.header = wire::make_header(wire::Kind(0), 0, 0, 0, table.number, uint8_t(type));

@@ -15,8 +15,8 @@ void ReceiveRequest::cancel() { receives.actions().cancel(*this); }
 
 void ReceiveRequest::destroy() {
   // Bitwise, for one branch: none of them is likely.
-  if (bool(held_type) | bool(error) | (on_complete != nullptr) | persistent_ | orphaned_ | status.cancelled)
-      [[unlikely]]
+  if (int(bool(held_type)) | int(bool(error)) | int(on_complete != nullptr) | int(persistent_) | int(orphaned_) |
+      int(status.cancelled)) [[unlikely]]
     renew();
   handle = 0;
   complete_ = false;

@@ -58,7 +58,7 @@ class WordLocks final : public Pollable {
             Clock& clock, uint64_t seed, Told told, const LockManners& manners = kOfAdapters);
   static const LockManners kOfAdapters;
 
-  ~WordLocks();
+  ~WordLocks() override;
   WordLocks(const WordLocks&) = delete;
   WordLocks& operator=(const WordLocks&) = delete;
 

@@ -13,8 +13,8 @@ namespace tern::rma {
 
 class DirectRoute {
  public:
-  DirectRoute(WindowContext& context, const MemoryMap& memory, const Apply& apply, const OriginEpoch& epoch)
-      : context_(context), memory_(memory), apply_(apply), epoch_(epoch) {}
+  DirectRoute(WindowContext& context, const Apply& apply, const OriginEpoch& epoch)
+      : context_(context), apply_(apply), epoch_(epoch) {}
 
   bool takes(const Target& target) const {
     return target.routes.has(Route::direct) && epoch_.is_open_to(target) && !target.flight.unconfirmed &&
@@ -25,7 +25,6 @@ class DirectRoute {
 
  private:
   WindowContext& context_;
-  const MemoryMap& memory_;
   const Apply& apply_;
   const OriginEpoch& epoch_;
 };

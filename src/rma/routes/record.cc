@@ -185,7 +185,7 @@ void RecordRoute::pump_first(Target& target) {
   Parcel parcel = std::move(target.out.sealed.front());
   target.out.sealed.pop_front();
   if (parcel.held) parcel.held->leave();
-  else send(target, std::move(parcel));
+  else send(target, parcel);
 }
 
 // The request for the lock takes the first parcel along, if that is all that there is.
@@ -199,13 +199,13 @@ void RecordRoute::send_with_lock(Target& target) {
   parcel.records.insert(parcel.records.end(), first.records.begin(), first.records.end());
   parcel.confirm = first.confirm;
   out.sealed.pop_front();
-  send(target, std::move(parcel));
+  send(target, parcel);
 }
 
 void RecordRoute::send_lock(Target& target) {
   Parcel parcel;
   WindowWriter(parcel.records).record({wire::WindowCode::lock, uint8_t(locks_.begin(target))});
-  send(target, std::move(parcel));
+  send(target, parcel);
 }
 
 // The commonest case, without the way through the parcels; the vector's memory is used again.
