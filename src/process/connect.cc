@@ -322,7 +322,8 @@ Error Wireup::open_adapter() {
 
 Error Wireup::open_fabric(ofi::Wanted wanted) {
   std::unique_ptr<ofi::Port> port;
-  if (Error error = ofi::open_port(local_rank(), wanted, process_->tunables(), port)) return error;
+  if (Error error = ofi::open_port(local_rank(), process_->peers().job_ranks(), wanted, process_->tunables(), port))
+    return error;
   OfiOptions options;
   options.optional = wanted != ofi::Wanted::any;
   options.peers = &process_->peers();

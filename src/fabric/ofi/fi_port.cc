@@ -26,15 +26,19 @@ uint64_t usable_tag_bits(uint64_t format) {
 }
 
 // What to do about an error, where that is known.
-const char* remedy_of(const std::string& provider, int error) {
-  const bool efa = provider.find("efa") != std::string::npos, cxi = provider.find("cxi") != std::string::npos;
+std::string remedy_of(const std::string& provider, std::string_view call, int error) {
+  const bool efa = provider.find("efa") != std::string::npos;
   switch (error) {
     case FI_ENOMEM:
       return "; the limit of locked memory may be too low (ulimit -l unlimited, in /etc/security/limits.conf or for "
              "the launcher's service)";
     case FI_ENODEV:
-      return cxi ? "; is there a /dev/cxi0, and may this user open it?"
-                 : "; is the adapter's driver loaded, and does a container have its device?";
+      if (std::string device = device_of(provider); !device.empty()) return device;
+      return "; is the adapter's driver loaded, and does a container have its device?";
+    case FI_EINVAL:
+      if (call != "fi_enable" || provider.find("ofi_rxm") == std::string::npos) return "";
+      return "; the completion queue for so many ranks may be larger than the adapter takes: set FI_UNIVERSE_SIZE=8 "
+             "(mpiexec -genv), or less";
     case FI_EACCES:
     case FI_EPERM: return "; may this user open the adapter's device?";
     case FI_ETIMEDOUT:
@@ -56,15 +60,35 @@ void leave_out_defects(Capabilities& able) {
     able.multi_receive = false;
     able.atomics = false;  // it reads an answer's memory that it has freed: SIGSEGV in fi_cq_read
   }
+  // Its buffers for many come back with a short message, though a longer one before it is still on its way into them
+  // (1.17; what 2.x does has not been looked at).
+  if (is("ofi_rxm")) able.multi_receive = false;
   if (able.provider == "shm") able.tagged = false;  // long messages to receives of one peer are not found
   if (is("efa")) able.automatic_progress = false;   // announced, not there (fi_efa(7))
 }
 
 }  // namespace
 
+std::string device_of(std::string_view provider) {
+  constexpr struct {
+    const char *provider, *device;
+  } kDevices[] = {{"cxi", "/dev/cxi0 (HPE Slingshot's driver)"},
+                  {"efa", "a device in /dev/infiniband, of the driver efa"},
+                  {"opx", "/dev/hfi1_0 (Omni-Path's driver hfi1)"},
+                  {"psm2", "/dev/hfi1_0 (Omni-Path's driver hfi1)"},
+                  {"psm3", "a device in /dev/infiniband, and libpsm3's rights to it"},
+                  {"verbs", "a device in /dev/infiniband"}};
+  for (const auto& its : kDevices) {
+    if (provider.substr(0, provider.find(';')) != its.provider) continue;
+    return std::string("; it needs ") + its.device +
+           ", which this user may open and a container must be given, and a libfabric built with it (fi_info -l)";
+  }
+  return {};
+}
+
 std::string explain_error(const FiLibrary& library, const std::string& provider, const char* call, int error) {
   error = std::abs(error);
-  return "provider " + provider + ": " + call + ": " + library.strerror(error) + remedy_of(provider, error);
+  return "provider " + provider + ": " + call + ": " + library.strerror(error) + remedy_of(provider, call, error);
 }
 
 Capabilities capabilities_of(const fi_info& info) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "fabric/ofi/fi_library.h"
 #include "fabric/ofi/nap_timer.h"
@@ -15,6 +16,9 @@ namespace tern::ofi {
 
 /// What `info` states, as fi_getinfo returned it for hints that asked for these capabilities.
 Capabilities capabilities_of(const fi_info& info);
+
+/// "; it needs ...": the device without which that provider is not there. Empty: none is known.
+std::string device_of(std::string_view provider);
 
 /// "provider NAME: CALL: meaning; remedy".
 std::string explain_error(const FiLibrary& library, const std::string& provider, const char* call, int error);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <utility>
@@ -215,6 +216,10 @@ const Candidate& pick(const std::vector<Candidate>& found, int local_rank) {
   return *equal[size_t(std::max(local_rank, 0)) % equal.size()];
 }
 
+// Without it libfabric counts on 256 processes: ofi_rxm then asks for a completion queue that small adapters
+// (Soft-RoCE) do not have. A rank has a connection to each rank, and both ends of the one to itself.
+void tell_ranks(uint32_t ranks) { (void)setenv("FI_UNIVERSE_SIZE", std::to_string(ranks + 1).c_str(), 0); }
+
 std::string names_of(const std::vector<Candidate>& found) {
   std::string names;
   for (const Candidate& candidate : found) {
@@ -253,7 +258,8 @@ bool may_have_fast_provider() {
   return false;
 }
 
-Error open_port(int local_rank, Wanted wanted, const Tunables& tunables, std::unique_ptr<Port>& result) {
+Error open_port(int local_rank, uint32_t ranks, Wanted wanted, const Tunables& tunables,
+                std::unique_ptr<Port>& result) {
   auto unusable = [](std::string reason) { return Error(ErrorClass::unsupported_operation, std::move(reason)); };
   FilterKind filter;
   if (!parse_filter(tunables.ofi_filter, filter))
@@ -261,9 +267,15 @@ Error open_port(int local_rank, Wanted wanted, const Tunables& tunables, std::un
   std::string why_not;
   std::shared_ptr<const FiLibrary> library = FiLibrary::load(why_not);
   if (!library) return unusable(why_not);
+  tell_ranks(ranks);
   std::vector<Candidate> found = find_candidates(library, tunables);
   if (found.empty()) return unusable("libfabric has no provider with reliable datagrams (FI_EP_RDM) here");
   const Choice& best = found.front().choice;
+  const std::string& name = tunables.ofi_provider;
+  if (std::none_of(found.begin(), found.end(),
+                   [&](const Candidate& its) { return name.empty() || named(name, its.choice.capabilities.provider); }))
+    return unusable("libfabric has no provider " + name + " here (there are " + names_of(found) + ")" +
+                    device_of(name));
   if (!best.why_not.empty()) {
     return unusable("no provider of libfabric can be used: " + best.capabilities.provider + ": " + best.why_not +
                     " (there are " + names_of(found) + ")");
@@ -297,7 +309,7 @@ std::vector<Choice> find_choices(const Tunables&, std::string& why_none) {
 
 bool may_have_fast_provider() { return false; }
 
-Error open_port(int, Wanted, const Tunables&, std::unique_ptr<Port>&) {
+Error open_port(int, uint32_t, Wanted, const Tunables&, std::unique_ptr<Port>&) {
   return Error(ErrorClass::unsupported_operation, kNotBuilt);
 }
 

@@ -36,7 +36,8 @@ enum class Wanted : uint8_t {
 };
 
 /// Opens what TERN_OFI_PROVIDER and TERN_OFI_DOMAIN say, else the best. `local_rank`: ranks of a node are distributed
-/// over several adapters, those near their cores first. Error: the reason, with a remedy.
-Error open_port(int local_rank, Wanted wanted, const Tunables& tunables, std::unique_ptr<Port>& result);
+/// over several adapters, those near their cores first. `ranks`: of the job; libfabric learns it (FI_UNIVERSE_SIZE, if
+/// the environment does not have it), since providers size their queues by it. Error: the reason, with a remedy.
+Error open_port(int local_rank, uint32_t ranks, Wanted wanted, const Tunables& tunables, std::unique_ptr<Port>& result);
 
 }  // namespace tern::ofi

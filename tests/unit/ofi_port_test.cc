@@ -1,0 +1,174 @@
+// libfabric's providers in software, as ports: what the path relies on beyond what they state. Those that this machine
+// does not have are left out.
+#if __has_include(<rdma/fi_endpoint.h>)
+#include "fabric/ofi/ofi_port.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "fabric/ofi/fi_port.h"
+#include "fabric/ofi/ofi.h"
+#include "fabric/ofi/ofi_adapter.h"
+
+namespace tern {
+namespace {
+
+constexpr const char* kProviders[] = {"tcp;ofi_rxm", "tcp", "sockets", "shm", "udp;ofi_rxd", "net"};
+
+/// An endpoint with its buffers, as a rank has it; null: this machine does not have the provider.
+std::unique_ptr<OfiAdapter> open_adapter(const std::string& provider, Clock& clock) {
+  Tunables tunables;
+  tunables.ofi_provider = provider;
+  tunables.ofi_receive_bytes = 0;  // buffers for many as short as can be: two long frames
+  std::unique_ptr<ofi::Port> port;
+  if (ofi::open_port(0, 2, ofi::Wanted::any, tunables, port) || port->capabilities().provider != provider)
+    return nullptr;
+  auto adapter = std::make_unique<OfiAdapter>(OfiOptions(), tunables, std::move(port), clock);
+  const Error error = adapter->start();
+  EXPECT_FALSE(error) << error.text();
+  return adapter;
+}
+
+constexpr size_t kShort = 64;
+constexpr uint32_t kRound = 8;  // frames that fill the buffers
+
+class Pair {
+ public:
+  explicit Pair(const std::string& provider) : from(open_adapter(provider, clock)), to(open_adapter(provider, clock)) {
+    if (from && to) EXPECT_EQ(from->port->insert(to->port->address(), address), 0);
+  }
+  explicit operator bool() const { return from && to; }
+
+  size_t bytes_of(uint32_t number) const { return number % 2 == 0 ? from->frame_bytes : kShort; }
+  /// A frame that begins with its number: long ones and short ones in turn. False: there is no room.
+  bool send(uint32_t number) {
+    OfiBuffer* buffer = from->take_buffer();
+    if (!buffer) return false;
+    const size_t bytes = bytes_of(number);
+    std::memset(buffer->memory, int(number), bytes);
+    std::memcpy(buffer->memory, &number, sizeof number);
+    const int result = from->port->send(address, from->piece_of(*buffer, bytes), false, *buffer);
+    EXPECT_TRUE(result == 0 || result == ofi::kAgain) << from->port->explain("fi_sendmsg", result);
+    if (result != 0) from->give_back(*buffer);
+    return result == 0;
+  }
+  void poll_sender() {
+    ofi::Completion its;
+    if (from->poll(&its, 1) != 1) return;
+    EXPECT_EQ(its.error, 0) << from->port->explain("fi_sendmsg", its.error);
+    from->give_back(static_cast<OfiBuffer&>(static_cast<OfiOperation&>(*its.context)));
+  }
+  void poll_receiver() {
+    ofi::Completion its;
+    if (to->poll(&its, 1) != 1) return;
+    if (const std::byte* message = to->message_of(its)) {
+      uint32_t number = 0;
+      std::memcpy(&number, message, sizeof number);
+      EXPECT_EQ(its.bytes, bytes_of(number));
+      EXPECT_EQ(message[its.bytes - 1], std::byte(number));
+      EXPECT_FALSE(free.contains(its.context)) << "frame " << number << " is in a buffer that came back before";
+      ++times[number];
+      ++received;
+    }
+    if (its.released) free.insert(its.context);
+    to->receive_handled(its);
+    // Buffers for many are posted again between two rounds only.
+    if (to->able().multi_receive && received % kRound != 0) return;
+    free.clear();
+    to->repost();
+  }
+  /// Until the receiver has that many frames; false: it has not got them in time.
+  bool wait_for(uint32_t frames) {
+    const uint64_t until = clock.now_ns() + 5 * kSecond_ns;
+    while (received < frames && clock.now_ns() < until) {
+      poll_sender();
+      poll_receiver();
+    }
+    return received == frames;
+  }
+
+  RealClock clock;
+  std::unique_ptr<OfiAdapter> from, to;
+  ofi::Address address = ofi::kNoAddress;
+  uint32_t received = 0;
+  std::map<uint32_t, uint32_t> times;  ///< how often each number has come
+  std::set<const ofi::Context*> free;  ///< buffers of the receiver that have come back, not posted again
+};
+
+// ofi_rxm gives a buffer for many messages back with a short message that is in it, though the data of a longer one
+// before it is still on its way there.
+TEST(OfiProviders, EveryFrameIsInABufferThatTheReceiverHasPosted) {
+  constexpr uint32_t kRounds = 3;
+  for (const char* provider : kProviders) {
+    Pair pair(provider);
+    if (!pair) continue;
+    SCOPED_TRACE(provider);
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      // The receiver is busy for a while.
+      const uint64_t busy_until = pair.clock.now_ns() + 20 * kMillisecond_ns;
+      uint32_t sent = round * kRound;
+      while (sent < (round + 1) * kRound || pair.clock.now_ns() < busy_until) {
+        if (sent < (round + 1) * kRound) sent += pair.send(sent);
+        pair.poll_sender();
+        if (pair.clock.now_ns() > busy_until) pair.poll_receiver();
+      }
+      ASSERT_TRUE(pair.wait_for((round + 1) * kRound)) << pair.received << " frames have arrived";
+    }
+    for (uint32_t number = 0; number < kRounds * kRound; ++number) EXPECT_EQ(pair.times[number], 1u) << number;
+  }
+}
+
+TEST(OfiProviders, ProvidersLearnHowManyRanksThereAreUnlessTheEnvironmentSays) {
+  std::string why_not;
+  if (!ofi::FiLibrary::load(why_not)) GTEST_SKIP() << why_not;
+  std::unique_ptr<ofi::Port> port;
+  Tunables tunables;
+  for (const char* said : {"7", ""}) {
+    if (*said) setenv("FI_UNIVERSE_SIZE", said, 1);
+    else unsetenv("FI_UNIVERSE_SIZE");
+    (void)ofi::open_port(0, 3, ofi::Wanted::fast, tunables, port);
+    EXPECT_STREQ(getenv("FI_UNIVERSE_SIZE"), *said ? said : "4");
+  }
+  unsetenv("FI_UNIVERSE_SIZE");
+}
+
+TEST(OfiProviders, ErrorsNameWhatIsMissing) {
+  std::string why_not;
+  const auto library = ofi::FiLibrary::load(why_not);
+  if (!library) GTEST_SKIP() << why_not;
+  constexpr struct {
+    const char *provider, *call;
+    int error;
+    const char* remedy;
+  } kCases[] = {
+      {"efa", "fi_mr_reg", FI_ENOMEM, "ulimit -l"},
+      {"cxi", "fi_domain", FI_ENODEV, "/dev/cxi0"},
+      {"opx", "fi_domain", FI_ENODEV, "/dev/hfi1_0"},
+      {"verbs;ofi_rxm", "fi_domain", FI_ENODEV, "/dev/infiniband"},
+      {"cxi", "fi_domain", FI_EACCES, "may this user open"},
+      {"efa", "fi_sendmsg", FI_EHOSTUNREACH, "security group"},
+      {"verbs;ofi_rxm", "fi_enable", FI_EINVAL, "FI_UNIVERSE_SIZE"},
+  };
+  for (const auto& its : kCases) {
+    const std::string text = ofi::explain_error(*library, its.provider, its.call, -its.error);
+    EXPECT_TRUE(text.starts_with(std::string("provider ") + its.provider + ": " + its.call + ": ")) << text;
+    EXPECT_NE(text.find(its.remedy), std::string::npos) << text;
+  }
+  // A provider that is not there at all.
+  std::unique_ptr<ofi::Port> port;
+  Tunables tunables;
+  tunables.ofi_provider = "cxi";
+  const Error error = ofi::open_port(0, 2, ofi::Wanted::any, tunables, port);
+  if (!error) GTEST_SKIP() << "this machine has cxi";
+  EXPECT_NE(error.text().find("no provider cxi here"), std::string::npos) << error.text();
+  EXPECT_NE(error.text().find("/dev/cxi0"), std::string::npos) << error.text();
+}
+
+}  // namespace
+}  // namespace tern
+#endif
