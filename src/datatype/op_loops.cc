@@ -4,8 +4,10 @@
 #include <cpuid.h>
 #endif
 
-// -O2 vectorises only loops of known length in this compiler; these are exactly the loops worth it.
+// With -O2 GCC 12 vectorises only loops of known length; these are exactly the loops worth it.
+#ifndef __clang__
 #pragma GCC optimize("O3")
+#endif
 
 namespace tern::op_loops {
 namespace {

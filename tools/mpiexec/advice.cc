@@ -368,8 +368,9 @@ void Adviser::late_receiver(uint32_t site, const Facts& f) {
   const uint64_t cost = f.by_cause[size_t(Cause::late_receiver)];
   if (f.receivers.empty() || part(cost, f.total_ns) < 0.25) return;
   const auto& [rank, late] = *largest(f.receivers, kLessTime);
-  const std::string where = late.at.empty() ? "" : [&] {
-    const auto most = largest(late.at, [](auto& a, auto& b) { return a.second < b.second; });
+  // clang 14 takes no name of a structured binding into a lambda by itself.
+  const std::string where = late.at.empty() ? "" : [this, &places = late.at] {
+    const auto most = largest(places, [](auto& a, auto& b) { return a.second < b.second; });
     return fmt::format(" ({})", named(most->first));
   }();
   const std::string head = fmt::format("rank {} posts its receive{} {} after this send, in {:.0f} % of {} waits: {}. ",
