@@ -6,7 +6,7 @@ INSTALLED = $(DESTDIR)$(PREFIX)/share/tern/installed.txt
 JOBS ?= $(shell nproc)
 CONFIGURE := cmake --preset $(PRESET) $(CMAKE_ARGS) >/dev/null
 
-.PHONY: all packages configured build run test install uninstall deb wheel bench papers sanitize coverage clean
+.PHONY: all packages configured build run test install uninstall deb wheel dist bench papers sanitize coverage clean
 
 all: build
 
@@ -56,6 +56,12 @@ wheel: packages
 	@packaging/make-wheel --build build/wheel --into dist
 	@if [ $$(id -u) = 0 ] && command -v debootstrap >/dev/null; then packaging/test-wheel dist/tern_mpi-*.whl $(WHEEL_RELEASES); \
 	else echo "not tested: that needs root and the package debootstrap"; fi
+
+# The source of a release, as it is committed: dist/tern-VERSION.tar.xz, which needs no git to be built.
+dist:
+	@mkdir -p dist
+	@version=$$(sed -n 's/^project(Tern VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt) && name=tern-$$version && \
+	git archive --format=tar --prefix=$$name/ HEAD | xz >dist/$$name.tar.xz && sha256sum dist/$$name.tar.xz
 
 bench: build
 	@scripts/install-packages bench

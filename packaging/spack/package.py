@@ -1,15 +1,17 @@
-# A recipe for Spack: put it into packages/tern/package.py of a repository of yours (spack repo create).
+# A recipe for Spack: put it into packages/tern/package.py of a repository of yours (spack repo create), and beside it the
+# archive that `make dist` makes. `spack install --no-checksum tern`, or the archive's sha256 in the line of its version.
+import pathlib
+
 from spack.package import *
 
 
 class Tern(CMakePackage):
     """An MPI library in C++: MPI 5.0 with its standard ABI."""
 
-    homepage = "https://tern.example"
-    git = "https://tern.example/tern.git"
+    url = (pathlib.Path(__file__).resolve().parent / "tern-0.1.0.tar.xz").as_uri()
     license("BSD-3-Clause")
 
-    version("main", branch="main")
+    version("0.1.0")
 
     variant("fortran", default=True, description="Fortran bindings")
 
