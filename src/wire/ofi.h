@@ -3,7 +3,7 @@
 //   card    u32 magic | u16 version | u8 length of the provider's name | u8 length of the format's name |
 //           u16 address bytes | 16 bytes of salt, fresh for every start of a rank | names | address
 //   frame   u8 type | u8 zero | u16 incarnation | u32 source rank | u32 number | u32 payload bytes |
-//           u64 proof | [wire::Header] | [u64 message bytes] | payload
+//           u64 proof | [head of a message] | payload                              (wire/message_head.h)
 //
 // The proof is a keyed hash (BLAKE2b, the job's key) of sender, receiver, the receiver's salt and the incarnation: who
 // cannot read the job's messages cannot make a frame that is believed. The number counts the frames of messages of one
@@ -21,7 +21,7 @@
 
 #include "base/error.h"
 #include "base/types.h"
-#include "wire/header.h"
+#include "wire/message_head.h"
 
 namespace tern::wire {
 
@@ -57,16 +57,12 @@ enum class OfiFrameType : uint8_t {
   landed = 6,  ///< OfiLanded: the number of messages of a tuple queue that have been received
 };
 
-struct OfiFrame {
+struct OfiFrame : MessageFrame {
   OfiFrameType type = OfiFrameType::whole;
   uint16_t incarnation = 0;  ///< of the lane: its low bits
   uint32_t source = 0;       ///< rank in the job
   uint32_t number = 0;
   uint64_t proof = 0;
-  Header header{};
-  uint64_t message_bytes = 0;
-  const std::byte* payload = nullptr;
-  size_t payload_bytes = 0;
 };
 
 /// Whether it is part of a message; these are put into the order of their numbers.
@@ -80,15 +76,9 @@ struct OfiLanded {
 static_assert(sizeof(OfiLanded) == 8);
 
 inline constexpr size_t kOfiFrameHeadBytes = 24;
-inline constexpr size_t kOfiMaxHeadBytes = kOfiFrameHeadBytes + sizeof(Header) + 8;
+inline constexpr size_t kOfiMaxHeadBytes = kOfiFrameHeadBytes + kMaxMessageHeadBytes;
 
-inline size_t ofi_head_bytes(OfiFrameType type) {
-  switch (type) {
-    case OfiFrameType::whole: return kOfiFrameHeadBytes + sizeof(Header);
-    case OfiFrameType::first: return kOfiMaxHeadBytes;
-    default: return kOfiFrameHeadBytes;
-  }
-}
+inline size_t ofi_head_bytes(OfiFrameType type) { return kOfiFrameHeadBytes + message_head_bytes(type); }
 
 /// Writes the head; the payload goes behind it. Of `frame` all but the payload's address is used. Returns its length.
 inline size_t build_ofi_frame(const OfiFrame& frame, std::byte* out) {
@@ -99,11 +89,7 @@ inline size_t build_ofi_frame(const OfiFrame& frame, std::byte* out) {
   };
   static_assert(sizeof words == kOfiFrameHeadBytes);
   std::memcpy(out, words, sizeof words);
-  const size_t head = ofi_head_bytes(frame.type);
-  if (head > kOfiFrameHeadBytes) std::memcpy(out + kOfiFrameHeadBytes, &frame.header, sizeof frame.header);
-  if (head == kOfiMaxHeadBytes)
-    std::memcpy(out + kOfiFrameHeadBytes + sizeof frame.header, &frame.message_bytes, sizeof frame.message_bytes);
-  return head;
+  return kOfiFrameHeadBytes + build_message_head(frame.type, frame, out + kOfiFrameHeadBytes);
 }
 
 /// False: no frame looks like this.
@@ -118,16 +104,9 @@ inline bool parse_ofi_frame(const std::byte* data, size_t bytes, OfiFrame& frame
   frame.number = uint32_t(words[1]);
   frame.payload_bytes = size_t(words[1] >> 32);
   frame.proof = words[2];
-  const size_t head = ofi_head_bytes(frame.type);
-  if (bytes < head || bytes - head != frame.payload_bytes) return false;
-  if (head > kOfiFrameHeadBytes) std::memcpy(&frame.header, data + kOfiFrameHeadBytes, sizeof frame.header);
-  frame.message_bytes = frame.payload_bytes;
-  if (head == kOfiMaxHeadBytes) std::memcpy(&frame.message_bytes, data + kOfiFrameHeadBytes + sizeof(Header), 8);
-  frame.payload = data + head;
-  if (frame.type == OfiFrameType::first) return frame.message_bytes > frame.payload_bytes;
-  if (frame.type == OfiFrameType::more) return frame.payload_bytes != 0;
+  if (!parse_message_head(frame.type, data + kOfiFrameHeadBytes, bytes - kOfiFrameHeadBytes, frame)) return false;
   if (frame.type == OfiFrameType::landed) return frame.payload_bytes == sizeof(OfiLanded);
-  return frame.type == OfiFrameType::whole || frame.payload_bytes == 0;
+  return is_numbered(frame.type) || frame.payload_bytes == 0;
 }
 
 /// Of a parsed OfiFrameType::landed.

@@ -10,7 +10,7 @@
 //             (keyed BLAKE2b, the job's key)
 //   frame     u8 type | u8 epoch | u16 credits | u32 payload bytes |
 //             u32 source | u16 incarnation | u8 epoch of the credits | u8 zero |
-//             [wire::Header] | [u64 message bytes] | payload
+//             [head of a message] | payload                                        (wire/message_head.h)
 //   change    (payload of a frame, fabric/rdma/channels/channel_switches.h) u8 step | u8 kind | u8 epoch | u8 flags |
 //             u32 entries | u32 entry bytes | u32 key | u64 address | address of the RC queue pair (48 bytes)
 //
@@ -30,7 +30,7 @@
 
 #include "base/error.h"
 #include "base/types.h"
-#include "wire/header.h"
+#include "wire/message_head.h"
 
 namespace tern::wire {
 
@@ -82,29 +82,19 @@ enum class RdmaFrameType : uint8_t {
   change = 6,  ///< about a change of channels; takes no credit
 };
 
-struct RdmaFrame {
+struct RdmaFrame : MessageFrame {
   RdmaFrameType type = RdmaFrameType::credit;
   uint8_t epoch = 0;         ///< of the stream that this frame belongs to
   uint16_t credits = 0;      ///< for the stream of the other direction,
   uint8_t credit_epoch = 0;  ///< if it is still in this epoch
   uint32_t source = 0;       ///< by RdmaGreeting::call
   uint16_t incarnation = 0;  ///< of the lane: its low bits
-  Header header{};
-  uint64_t message_bytes = 0;
-  const std::byte* payload = nullptr;
-  size_t payload_bytes = 0;
 };
 
 inline constexpr size_t kRdmaFrameHeadBytes = 16;
-inline constexpr size_t kRdmaMaxHeadBytes = kRdmaFrameHeadBytes + sizeof(Header) + 8;
+inline constexpr size_t kRdmaMaxHeadBytes = kRdmaFrameHeadBytes + kMaxMessageHeadBytes;
 
-inline size_t rdma_head_bytes(RdmaFrameType type) {
-  switch (type) {
-    case RdmaFrameType::whole: return kRdmaFrameHeadBytes + sizeof(Header);
-    case RdmaFrameType::first: return kRdmaMaxHeadBytes;
-    default: return kRdmaFrameHeadBytes;
-  }
-}
+inline size_t rdma_head_bytes(RdmaFrameType type) { return kRdmaFrameHeadBytes + message_head_bytes(type); }
 
 /// Writes the head; the payload goes behind it. Of `frame` all but the payload's address is used. Returns its length.
 inline size_t build_rdma_frame(const RdmaFrame& frame, std::byte* out) {
@@ -112,11 +102,7 @@ inline size_t build_rdma_frame(const RdmaFrame& frame, std::byte* out) {
                            uint64_t(frame.payload_bytes) << 32,
                        uint64_t(frame.source) | uint64_t(frame.incarnation) << 32 | uint64_t(frame.credit_epoch) << 48};
   std::memcpy(out, words, sizeof words);
-  size_t head = rdma_head_bytes(frame.type);
-  if (head > kRdmaFrameHeadBytes) std::memcpy(out + kRdmaFrameHeadBytes, &frame.header, sizeof frame.header);
-  if (head == kRdmaMaxHeadBytes)
-    std::memcpy(out + kRdmaFrameHeadBytes + sizeof frame.header, &frame.message_bytes, sizeof frame.message_bytes);
-  return head;
+  return kRdmaFrameHeadBytes + build_message_head(frame.type, frame, out + kRdmaFrameHeadBytes);
 }
 
 /// False: no frame looks like this.
@@ -132,13 +118,7 @@ inline bool parse_rdma_frame(const std::byte* data, size_t bytes, RdmaFrame& fra
   frame.source = uint32_t(words[1]);
   frame.incarnation = uint16_t(words[1] >> 32);
   frame.credit_epoch = uint8_t(words[1] >> 48);
-  size_t head = rdma_head_bytes(frame.type);
-  if (bytes < head || bytes - head != frame.payload_bytes) return false;
-  if (head > kRdmaFrameHeadBytes) std::memcpy(&frame.header, data + kRdmaFrameHeadBytes, sizeof frame.header);
-  frame.message_bytes = frame.payload_bytes;
-  if (head == kRdmaMaxHeadBytes) std::memcpy(&frame.message_bytes, data + kRdmaFrameHeadBytes + sizeof(Header), 8);
-  frame.payload = data + head;
-  if (frame.type == RdmaFrameType::first && frame.message_bytes <= frame.payload_bytes) return false;
+  if (!parse_message_head(frame.type, data + kRdmaFrameHeadBytes, bytes - kRdmaFrameHeadBytes, frame)) return false;
   const bool empty = frame.type == RdmaFrameType::credit || frame.type == RdmaFrameType::last;
   return !empty || frame.payload_bytes == 0;
 }

@@ -50,7 +50,7 @@ OfiTuples::OfiTuples(OfiAdapter& adapter, OfiStreams& streams, OfiPeers& peers, 
     : adapter_(adapter),
       streams_(streams),
       peers_(peers),
-      copy_bytes_(size_t(tunables.tuple_copy_bytes)),
+      copies_(size_t(tunables.tuple_copy_bytes)),
       most_out_(std::max<size_t>(size_t(tunables.unexpected_credit_bytes), size_t(tunables.tuple_bytes))) {
   tuple_properties_.longest_bytes = std::min(size_t(tunables.tuple_bytes), adapter.able().max_bytes);
   tuple_properties_.depth = kDepth;
@@ -64,14 +64,13 @@ std::unique_ptr<OfiTuples> OfiTuples::create(OfiAdapter& adapter, OfiStreams& st
 }
 
 bool OfiTuples::make_memory() {
-  const size_t all = kCopies * copy_bytes_, spare = tuple_properties_.longest_bytes;
-  copies_ = std::make_unique_for_overwrite<std::byte[]>(all);
-  for (size_t i = 0; i < kCopies && all != 0; ++i) free_copies_.push_back(copies_.get() + i * copy_bytes_);
+  const size_t spare = tuple_properties_.longest_bytes;
   if (adapter_.able().receive_pieces > 1) spare_ = std::make_unique_for_overwrite<std::byte[]>(spare);
   if (!adapter_.able().needs_local) return true;
   int error = 0;
-  if (all != 0) copies_region_ = adapter_.port->register_memory(copies_.get(), all, {}, error);
-  if (spare_) spare_region_ = adapter_.port->register_memory(spare_.get(), spare, {}, error);
+  if (copies_.memory())
+    copies_region_ = adapter_.port->register_memory(copies_.memory(), copies_.all_bytes(), {}, error);
+  if (error == 0 && spare_) spare_region_ = adapter_.port->register_memory(spare_.get(), spare, {}, error);
   return error == 0;
 }
 
@@ -120,7 +119,7 @@ Error OfiTuples::join(TupleSendQueue& queue, const TupleTicket& answer) {
 bool OfiTuples::send(TupleSend& message) {
   auto& queue = static_cast<SendQueue&>(*message.queue);
   OfiPeer& peer = *queue.peer;
-  if (queue.state != SendQueue::State::sound || peer.lost || peer.doomed || message.bytes > queue.longest_bytes ||
+  if (!queue.repair.sound() || peer.lost || peer.doomed || message.bytes > queue.longest_bytes ||
       queue.count >= kDepth || (peer.tuple_bytes != 0 && peer.tuple_bytes + message.bytes > most_out_)) {
     return false;
   }
@@ -144,7 +143,7 @@ int OfiTuples::hand_over(SendQueue& queue, Sending& sending) {
   const TupleSend& message = *sending.message;
   ofi::Piece piece{const_cast<std::byte*>(message.data), message.bytes, nullptr};
   if (adapter_.able().needs_local && message.bytes != 0) {
-    if (is_lent(message.data)) {
+    if (copies_.contains(message.data)) {
       piece.region = copies_region_.get();
     } else {
       if (!sending.registration) sending.registration = adapter_.hold(message.data, message.bytes, false);
@@ -196,7 +195,7 @@ void OfiTuples::sent(Sending& sending, int error) {
   --queue.in_port;
   if (error != 0) {
     sending.state = Sending::State::failed;
-    if (queue.state == SendQueue::State::sound) queue.state = SendQueue::State::returning;
+    if (!queue.repair.given_up()) (void)queue.repair.message_failed();
   } else {
     sending.state = Sending::State::sent;
     // Behind one that has failed it takes that one's receive.
@@ -205,7 +204,7 @@ void OfiTuples::sent(Sending& sending, int error) {
         give_up(queue, "a message to a tuple queue has failed before one that has not");
     }
   }
-  const bool all_back = queue.state == SendQueue::State::returning && queue.in_port == 0;
+  const bool all_back = queue.repair.returning() && queue.in_port == 0;
   if (error == 0 && (queue.number == 0 || before(sending.index, queue.landed))) finish(sending, Error());
   if (all_back) when_all_are_back(queue);  // the one that has failed keeps it
 }
@@ -215,7 +214,7 @@ void OfiTuples::on_landed(OfiPeer& peer, const wire::OfiLanded& landed) {
   if (found == numbered_.end()) return;
   SendQueue& queue = *found->second;
   // (What it tells to a queue that is being repaired, it tells again in its answer.)
-  if (queue.peer != &peer || queue.state != SendQueue::State::sound || !before(queue.landed, landed.landed) ||
+  if (queue.peer != &peer || !queue.repair.sound() || !before(queue.landed, landed.landed) ||
       before(queue.sent, landed.landed))
     return;
   queue.landed = landed.landed;
@@ -223,7 +222,7 @@ void OfiTuples::on_landed(OfiPeer& peer, const wire::OfiLanded& landed) {
 }
 
 void OfiTuples::when_all_are_back(SendQueue& queue) {
-  queue.state = SendQueue::State::repairing;
+  queue.repair.all_are_back();
   TupleTicket ticket;
   write_ticket(ticket, {0, tuple_properties_.longest_bytes, 0, queue.number});
   queue.broken(queue, ticket);
@@ -231,14 +230,14 @@ void OfiTuples::when_all_are_back(SendQueue& queue) {
 
 void OfiTuples::resume(TupleSendQueue& queue, const TupleTicket* answer) {
   auto& its = static_cast<SendQueue&>(queue);
-  if (its.state != SendQueue::State::repairing) return;
+  if (!its.repair.asking()) return;
   its.landed = its.sent;
   if (answer) {
     const OfiTicket ticket = read_ticket(*answer);
     its.landed = ticket.landed;
     its.tag = ticket.tag & adapter_.able().tag_bits;
   }
-  its.state = SendQueue::State::sound;
+  its.repair.answered();
   bool rest = false;
   for (Sending* sending = its.out.front(); sending; sending = its.out.next(sending)) {
     if (before(sending->index, its.landed)) continue;
@@ -266,13 +265,13 @@ void OfiTuples::send_rest(SendQueue& queue) {
 
 bool OfiTuples::pump() {
   for (SendQueue* queue = unsent_ != 0 ? send_queues_.front() : nullptr; queue; queue = send_queues_.next(queue)) {
-    if (queue->state == SendQueue::State::sound && !queue->peer->doomed) send_rest(*queue);
+    if (queue->repair.sound() && !queue->peer->doomed) send_rest(*queue);
   }
   return (acknowledgements_.empty() || send_acknowledgements()) && unsent_ == 0;
 }
 
 void OfiTuples::give_up(SendQueue& queue, std::string trouble) {
-  queue.state = SendQueue::State::given_up;
+  queue.repair.give_up();
   peers_.doom(*queue.peer, std::move(trouble));
 }
 
@@ -288,14 +287,9 @@ void OfiTuples::leave(TupleSendQueue& queue) {
   delete &its;
 }
 
-std::byte* OfiTuples::lend(size_t bytes) {
-  if (bytes > copy_bytes_ || free_copies_.empty()) return nullptr;
-  std::byte* memory = free_copies_.back();
-  free_copies_.pop_back();
-  return memory;
-}
+std::byte* OfiTuples::lend(size_t bytes) { return copies_.lend(bytes); }
 
-void OfiTuples::give_back(std::byte* memory) { free_copies_.push_back(memory); }
+void OfiTuples::give_back(std::byte* memory) { copies_.give_back(memory); }
 
 // --- The receiver.
 
@@ -482,7 +476,7 @@ void OfiTuples::lose(OfiPeer& peer, const Error& reason) {
   IntrusiveList<Sending> ended;
   for (SendQueue* queue = send_queues_.front(); queue; queue = send_queues_.next(queue)) {
     if (queue->peer != &peer) continue;
-    queue->state = SendQueue::State::given_up;
+    queue->repair.give_up();
     while (Sending* sending = queue->out.pop_front()) ended.push_back(sending);
   }
   while (Sending* sending = ended.pop_front()) {

@@ -31,6 +31,7 @@
 #include "base/pool.h"
 #include "fabric/ofi/ofi_adapter.h"
 #include "fabric/tuple_queues.h"
+#include "fabric/tuple_repair.h"
 #include "wire/ofi.h"
 
 namespace tern {
@@ -106,13 +107,7 @@ class OfiTuples final : public TupleQueues {
     bool landed = false;  ///< filled, found by a repair; its completion is still to be handled
   };
   struct SendQueue final : TupleSendQueue, ListHook<SendQueue> {
-    enum class State : uint8_t {
-      sound,
-      returning,  ///< a message has failed; waits for the others that are out
-      repairing,  ///< the receiver is asked
-      given_up,   ///< its peer will be lost
-    };
-    State state = State::sound;
+    TupleRepair repair;
     OfiPeer* peer = nullptr;
     uint32_t number = 0;  ///< by which the receiver tells what has landed
     uint64_t tag = 0;
@@ -135,9 +130,6 @@ class OfiTuples final : public TupleQueues {
   OfiTuples(OfiAdapter& adapter, OfiStreams& streams, OfiPeers& peers, const Tunables& tunables);
   bool make_memory();
   uint64_t draw_tag();
-  bool is_lent(const std::byte* memory) const {
-    return memory >= copies_.get() && memory < copies_.get() + kCopies * copy_bytes_;
-  }
   int hand_over(SendQueue& queue, Sending& sending);
   int hand_over(ReceiveQueue& queue, Posting& posting);
   void sent(Sending& sending, int error);
@@ -152,17 +144,15 @@ class OfiTuples final : public TupleQueues {
   void acknowledge(ReceiveQueue& queue);
   bool send_acknowledgements();
 
-  static constexpr size_t kCopies = 128;  ///< lent buffers: as many as one queue takes
-  static constexpr uint32_t kDepth = 128;
+  static constexpr uint32_t kDepth = 128;  ///< receives in a queue, messages out on one: as cells of shared memory
 
   OfiAdapter& adapter_;
   OfiStreams& streams_;
   OfiPeers& peers_;
-  const size_t copy_bytes_;                      ///< of one lent buffer; 0: none are lent
-  const size_t most_out_;                        ///< bytes out to one peer
-  std::unique_ptr<std::byte[]> copies_, spare_;  ///< spare_: null where there is no spare room
+  LentCopies copies_;
+  const size_t most_out_;               ///< bytes out to one peer
+  std::unique_ptr<std::byte[]> spare_;  ///< null: there is no spare room
   std::unique_ptr<ofi::Region> copies_region_, spare_region_;
-  std::vector<std::byte*> free_copies_;
   std::unordered_set<uint64_t> tags_;  ///< of this rank's receive queues
   Pool<Sending> sendings_;
   Pool<Posting> postings_;

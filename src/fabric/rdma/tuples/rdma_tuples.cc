@@ -32,7 +32,7 @@ RdmaTuples::RdmaTuples(RdmaAdapter& adapter, RegistrationCache& registrations, c
       registrations_(registrations),
       broken_(std::move(broken)),
       ways_(uint32_t(tunables.tuple_ways)),
-      copy_bytes_((size_t(tunables.tuple_copy_bytes) + kUnit - 1) / kUnit * kUnit) {
+      copies_((size_t(tunables.tuple_copy_bytes) + kUnit - 1) / kUnit * kUnit) {
   const Capabilities& able = hca_.capabilities();
   const size_t wanted = std::min<size_t>(size_t(tunables.tuple_bytes), able.max_message_bytes) / kUnit * kUnit;
   scratch_bytes_ = std::min(wanted, kScratchBytes);
@@ -58,10 +58,8 @@ Error RdmaTuples::make_memory() {
     scratch_ = std::make_unique_for_overwrite<std::byte[]>(scratch_bytes_);
     if (Error error = hca_.register_memory(scratch_.get(), scratch_bytes_, Access{}, scratch_region_)) return error;
   }
-  if (copy_bytes_ == 0) return {};
-  copies_ = std::make_unique_for_overwrite<std::byte[]>(kCopies * copy_bytes_);
-  for (size_t i = kCopies; i-- > 0;) free_copies_.push_back(copies_.get() + i * copy_bytes_);
-  return hca_.register_memory(copies_.get(), kCopies * copy_bytes_, Access{}, copies_region_);
+  if (!copies_.memory()) return {};
+  return hca_.register_memory(copies_.memory(), copies_.all_bytes(), Access{}, copies_region_);
 }
 
 RdmaTuples::~RdmaTuples() {
@@ -164,12 +162,12 @@ void RdmaTuples::free_initiator(SendQueue& queue) {
 
 bool RdmaTuples::send(TupleSend& message) {
   auto& queue = static_cast<SendQueue&>(*message.queue);
-  if (queue.peer->lost || queue.state != SendQueue::State::sound) return false;
+  if (queue.peer->lost || !queue.repair.sound()) return false;
   if (message.bytes > queue.longest_bytes || outstanding_ >= kMaxSends || !occupy(queue)) return false;
   Sending* sending = sendings_.create();
   sending->message = &message;
   bool ready = true;
-  if (message.bytes > adapter_.inline_bytes && !is_lent(message.data)) {
+  if (message.bytes > adapter_.inline_bytes && !copies_.contains(message.data)) {
     sending->registration = registrations_.acquire(message.data, message.bytes, MemoryRights{.local_write = false});
     ready = sending->registration != nullptr;
   }
@@ -186,11 +184,11 @@ bool RdmaTuples::send(TupleSend& message) {
 
 // To the adapter, the first time or again. False: its send queue is full.
 bool RdmaTuples::hand_over(SendQueue& queue, Sending& sending) {
-  TERN_ASSERT(queue.state == SendQueue::State::sound);
+  TERN_ASSERT(queue.repair.sound());
   const TupleSend& message = *sending.message;
   Piece piece{reinterpret_cast<uint64_t>(message.data), uint32_t(message.bytes), 0};
   if (sending.registration) piece.local_key = region_of(*sending.registration).local_key();
-  else if (is_lent(message.data)) piece.local_key = copies_region_->local_key();
+  else if (copies_.contains(message.data)) piece.local_key = copies_region_->local_key();
   WorkRequest work;
   work.id = reinterpret_cast<uint64_t>(&sending) | kSendBit;
   work.remote_srq = queue.srq;
@@ -211,14 +209,12 @@ void RdmaTuples::leave(TupleSendQueue& left) {
 }
 
 std::byte* RdmaTuples::lend(size_t bytes) {
-  if (bytes > copy_bytes_ || free_copies_.empty()) return nullptr;
-  std::byte* memory = free_copies_.back();
-  free_copies_.pop_back();
-  adapter_.clock.charge_copy(bytes);
+  std::byte* memory = copies_.lend(bytes);
+  if (memory) adapter_.clock.charge_copy(bytes);
   return memory;
 }
 
-void RdmaTuples::give_back(std::byte* memory) { free_copies_.push_back(memory); }
+void RdmaTuples::give_back(std::byte* memory) { copies_.give_back(memory); }
 
 // --- The receiver
 

@@ -36,6 +36,7 @@
 #include "fabric/rdma/memory/hca_registrar.h"
 #include "fabric/rdma/rdma_adapter.h"
 #include "fabric/tuple_queues.h"
+#include "fabric/tuple_repair.h"
 
 namespace tern::rdma {
 
@@ -109,13 +110,7 @@ class RdmaTuples final : public TupleQueues {
     uint32_t queues = 0;  ///< to it
   };
   struct SendQueue final : TupleSendQueue {
-    enum class State : uint8_t {
-      sound,      ///< only now are messages handed to the adapter
-      returning,  ///< one has come back without having arrived; all that are out will
-      repairing,  ///< all have, the initiator is reset, and the receiver is asked
-      given_up,   ///< its peer will be lost; whatever comes from adapter or receiver changes nothing
-    };
-    State state = State::sound;
+    TupleRepair repair;  ///< while it asks, the initiator is reset
     Peer* peer = nullptr;
     Initiator* on = nullptr;  ///< while messages are out
     uint32_t out = 0;
@@ -150,9 +145,6 @@ class RdmaTuples final : public TupleQueues {
   void take_landed(SendQueue& queue, uint32_t landed, IntrusiveList<Sending>& over);
   void send_again(SendQueue& queue);
   uint32_t settle_stash(ReceiveQueue& queue);
-  bool is_lent(const std::byte* memory) const {
-    return memory >= copies_.get() && memory < copies_.get() + kCopies * copy_bytes_;
-  }
   void stash();
   void forget(uint64_t id);
   void sent(Sending& sending, const Completion& completion);
@@ -160,22 +152,20 @@ class RdmaTuples final : public TupleQueues {
   void drop(Posting& posting);
   void end(Sending& sending);
 
-  static constexpr size_t kCopies = 128;   ///< lent buffers: kDepth
   static constexpr uint64_t kSendBit = 1;  ///< of a completion's id: a send; the rest is an address
 
   RdmaAdapter& adapter_;
   Hca& hca_;
   RegistrationCache& registrations_;
   const Broken broken_;
-  const uint32_t ways_;      ///< initiators to one peer
-  const size_t copy_bytes_;  ///< of one lent buffer; 0: none are lent
+  const uint32_t ways_;  ///< initiators to one peer
+  LentCopies copies_;
   size_t scratch_bytes_ = 0;
   uint32_t scratch_pieces_ = 0;
   // The order matters: queues and queue pairs go before the completion queue and the memory.
   std::unique_ptr<CompletionQueue> completions_;
-  std::unique_ptr<std::byte[]> scratch_, copies_;
+  std::unique_ptr<std::byte[]> scratch_;
   std::unique_ptr<MemoryRegion> scratch_region_, copies_region_;
-  std::vector<std::byte*> free_copies_;
   Pool<SendQueue> send_queues_;
   Pool<Sending> sendings_;
   Pool<Posting> postings_;

@@ -20,13 +20,11 @@ constexpr char kNoRepair[] = "the connection of a tuple queue cannot be repaired
 
 // A message has come back that is not known to have arrived. All behind it come back, too: the adapter has stopped.
 void RdmaTuples::returned(SendQueue& queue, Status status) {
-  if (queue.state == SendQueue::State::given_up) return;
-  if (queue.state == SendQueue::State::sound) {
-    queue.state = SendQueue::State::returning;
+  if (queue.repair.given_up()) return;
+  if (queue.repair.message_failed()) {
     queue.returned = 0;
     queue.on->trouble = status_name(status);  // those behind it are only flushed
   }
-  TERN_ASSERT(queue.state == SendQueue::State::returning);  // an initiator that was reset returns nothing
   if (++queue.returned < queue.out) return;
   if (queue.on->failures > kMaxFailures) give_up(queue, queue.on->trouble);
   else ask_for_repair(queue);
@@ -34,7 +32,7 @@ void RdmaTuples::returned(SendQueue& queue, Status status) {
 
 void RdmaTuples::ask_for_repair(SendQueue& queue) {
   Initiator& initiator = *queue.on;
-  queue.state = SendQueue::State::repairing;
+  queue.repair.all_are_back();
   initiator.connected = false;
   initiator.asker = &queue;
   if (initiator.pair->reset()) {
@@ -49,19 +47,19 @@ void RdmaTuples::ask_for_repair(SendQueue& queue) {
 
 // What is out stays so until `lose`.
 void RdmaTuples::give_up(SendQueue& queue, const char* trouble) {
-  queue.state = SendQueue::State::given_up;
+  queue.repair.give_up();
   if (queue.on->connected) queue.on->pair->fail();
   broken_(queue.peer->id, trouble);
 }
 
 void RdmaTuples::abandon(TupleSendQueue& abandoned) {
   auto& queue = static_cast<SendQueue&>(abandoned);
-  if (queue.state == SendQueue::State::repairing && !queue.peer->lost) give_up(queue, kNoRepair);
+  if (queue.repair.asking() && !queue.peer->lost) give_up(queue, kNoRepair);
 }
 
 void RdmaTuples::resume(TupleSendQueue& repaired, const TupleTicket* answer) {
   auto& queue = static_cast<SendQueue&>(repaired);
-  if (queue.state != SendQueue::State::repairing || queue.peer->lost) return;
+  if (!queue.repair.asking() || queue.peer->lost) return;
   Initiator& initiator = *queue.on;
   uint32_t landed = queue.out;  // of those that are out
   if (answer) {
@@ -75,7 +73,7 @@ void RdmaTuples::resume(TupleSendQueue& repaired, const TupleTicket* answer) {
     queue.srq = body.number;
     initiator.connected = true;
   }
-  queue.state = SendQueue::State::sound;
+  queue.repair.answered();
   initiator.asker = nullptr;
   IntrusiveList<Sending> over;
   take_landed(queue, landed, over);
