@@ -195,6 +195,24 @@ class Call {
     if (object) blame(object);
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
+  /// Of functions that read (enter_reading).
+  bool get_unlocked(MPI_Comm handle, Communicator*& object, const char* argument) {
+    object = world_.comms.find_unlocked(value_of(handle));
+    if (!comm_) comm_ = object;
+    return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
+  bool get_unlocked(MPI_Datatype handle, Datatype*& object, const char* argument) {
+    object = world_.find_type_unlocked(value_of(handle));
+    return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
+  bool get_unlocked(MPI_Group handle, Group*& object, const char* argument) {
+    object = world_.groups.find_unlocked(value_of(handle));
+    if (!session_ && object && object->session != 0)
+      session_ = world_.sessions.find_unlocked(uintptr_t(object->session));
+    if (object && checked()) [[unlikely]]
+      check_session(*object);
+    return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
   bool get_or_null(MPI_File handle, File*& object, const char* argument) {
     return handle == MPI_FILE_NULL || get(handle, object, argument);
   }

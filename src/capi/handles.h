@@ -3,10 +3,9 @@
 // MPI_X_toint is a cast. Predefined handles (1..4095, MPI 5.0 section 20.5) have an array of their own, since most
 // calls name two of them. Source: MPI 5.0 chapter 20.
 //
-// Thread rule: changed under the rank's lock. `find` and `find_user` may be called without it, for a handle that nobody
-// frees at that time, while others give and retire handles of other objects: a handle's slot is written before the
-// program has the handle, and slots that were moved, since the table has grown, stay readable where they were (as many
-// as the table has, in all).
+// Thread rule: under the rank's lock, but for `find_unlocked`: for a handle that nobody frees at that time, while
+// others give and retire handles of other objects. A handle's slot is written before the program has the handle, and
+// slots that were moved, since the table has grown, stay readable where they were (as many as the table has, in all).
 #pragma once
 
 #include <algorithm>
@@ -29,25 +28,32 @@ class alignas(64) HandleTable {
   static constexpr uintptr_t kFirstPredefined = kBase;
   static constexpr uintptr_t kLastPredefined = kBase + kReserved - 1;
 
-  HandleTable() { slots_.store(allocate(1), std::memory_order_relaxed); }
+  HandleTable() { use(allocate(1), 0); }
   HandleTable(const HandleTable&) = delete;
   HandleTable& operator=(const HandleTable&) = delete;
 
   /// The object of a handle, null when the handle is none of this table's living ones.
   T* find(uintptr_t handle) const {
-    return handle - kBase < kReserved ? predefined_[handle - kBase].load(std::memory_order_acquire) : find_user(handle);
+    return handle - kBase < kReserved ? predefined_[handle - kBase] : find_user(handle);
   }
   /// The object of a handle that is not one of the predefined; null: there is none.
   T* find_user(uintptr_t handle) const {
-    const Slot* all = slots_.load(std::memory_order_acquire);
-    const Slot& slot = all[handle & mask_of(all)];
+    const Slot& slot = slots_[handle & mask_];
+    return slot.handle == handle ? slot.object : nullptr;
+  }
+  /// As `find`, without the rank's lock.
+  T* find_unlocked(uintptr_t handle) const {
+    if (handle - kBase < kReserved)
+      return std::atomic_ref(const_cast<T*&>(predefined_[handle - kBase])).load(std::memory_order_acquire);
+    const Slot* all = published_.load(std::memory_order_acquire);
+    const Slot& slot = all[handle & all[0].next_free];
     return slot.handle == handle ? slot.object : nullptr;
   }
   /// Ties a predefined handle to its object (null unties).
   void set_predefined(uintptr_t handle, T* object) {
     TERN_ASSERT(handle >= kBase && handle < kBase + kReserved);
     if (object) object->handle = static_cast<int32_t>(handle);
-    predefined_[handle - kBase].store(object, std::memory_order_release);
+    std::atomic_ref(predefined_[handle - kBase]).store(object, std::memory_order_release);
   }
   /// The handle for an object, a new one when it has none; 0 when the table is full. Takes over the caller's
   /// reference.
@@ -59,29 +65,29 @@ class alignas(64) HandleTable {
   /// Ends one giving of a handle. The object is not touched: it may be gone.
   void retire(uintptr_t handle) {
     if (handle < 4096) return;
-    TERN_ASSERT(slot_of(handle).handle == handle);
-    end_giving(handle & mask_of(slots()));
+    TERN_ASSERT(slots_[handle & mask_].handle == handle);
+    end_giving(handle & mask_);
   }
   /// find_user, and retire where `ends(object)`.
   template <typename Ends>
   T* take_user(uintptr_t handle, Ends ends) {
     T* object = find_user(handle);
-    if (object && ends(*object)) end_giving(handle & mask_of(slots()));
+    if (object && ends(*object)) end_giving(handle & mask_);
     return object;
   }
   /// Whether the number once was a handle of this table that is freed now (for the message).
   bool was_freed(uintptr_t handle) const {
-    const Slot& slot = slot_of(handle);
-    return handle >= 4096 && handle <= 0x7fffffff && (handle & kIndexMask) <= mask_of(slots()) &&
-           slot.handle != handle && slot.generation != 0;
+    const Slot& slot = slots_[handle & mask_];
+    return handle >= 4096 && handle <= 0x7fffffff && (handle & kIndexMask) <= mask_ && slot.handle != handle &&
+           slot.generation != 0;
   }
   /// User objects alive.
   size_t live() const { return live_; }
   /// Calls visit(object) for every user object alive.
   template <typename Visit>
   void for_each(Visit visit) const {
-    for (size_t i = 1; i <= mask_of(slots()); ++i) {
-      if (slots()[i].object) visit(*slots()[i].object);
+    for (size_t i = 1; i <= mask_; ++i) {
+      if (slots_[i].object) visit(*slots_[i].object);
     }
   }
 
@@ -94,11 +100,8 @@ class alignas(64) HandleTable {
     uint32_t next_free = 0;   ///< of a free slot; 0 ends the list. Of slot 0: the mask of indices
     uint8_t generation = 0;   ///< 1..127 once used: a stale handle is recognised until the slot was reused 127 times
   };
-  static size_t mask_of(const Slot* all) { return all[0].next_free; }
-  Slot* slots() const { return slots_.load(std::memory_order_relaxed); }
-  Slot& slot_of(uintptr_t handle) const { return slots()[handle & mask_of(slots())]; }
   void end_giving(size_t index) {
-    Slot& slot = slots()[index];
+    Slot& slot = slots_[index];
     if (--slot.references != 0) return;
     slot.handle = 0;
     slot.object = nullptr;
@@ -107,7 +110,7 @@ class alignas(64) HandleTable {
     --live_;
   }
   [[gnu::always_inline]] uintptr_t give_new(T* object) {
-    Slot& slot = slots()[free_];
+    Slot& slot = slots_[free_];
     uintptr_t index = free_;
     free_ = slot.next_free;
     slot.generation = slot.generation == 127 ? 1 : uint8_t(slot.generation + 1);
@@ -128,36 +131,40 @@ class alignas(64) HandleTable {
   uintptr_t give_again(T* object) {
     const auto handle = static_cast<uintptr_t>(object->handle);
     if (handle < 4096) return handle;
-    Slot& slot = slot_of(handle);
+    Slot& slot = slots_[handle & mask_];
     if (slot.handle != handle || slot.object != object) return 0;
     ++slot.references;
     return handle;
   }
   bool grow() {
-    const size_t old = mask_of(slots()) + 1, now = old < 64 ? 64 : 2 * old;
+    const size_t old = mask_ + 1, now = old < 64 ? 64 : 2 * old;
     if (old > kIndexMask) return false;
-    const Slot* before = slots();
     Slot* grown = allocate(now);
-    std::copy(before + 1, before + old, grown + 1);
+    std::copy(slots_ + 1, slots_ + old, grown + 1);
     for (size_t i = now; i-- > old;) {
       grown[i].next_free = free_;
       free_ = static_cast<uint32_t>(i);
     }
-    slots_.store(grown, std::memory_order_release);
+    use(grown, now - 1);
     return true;
   }
-  /// Slots, a power of two of them, with their mask in slot 0, which is never given out.
   Slot* allocate(size_t count) {
     owned_.push_back(std::make_unique<Slot[]>(count));
-    Slot* made = owned_.back().get();
-    made[0].next_free = static_cast<uint32_t>(count - 1);
-    return made;
+    return owned_.back().get();
   }
-  std::atomic<Slot*> slots_;  ///< those in use
-  uint32_t free_ = 0;         ///< slot 0 is never given out, so 0 means none
+  void use(Slot* slots, size_t mask) {
+    slots[0].next_free = static_cast<uint32_t>(mask);
+    slots_ = slots;
+    mask_ = mask;
+    published_.store(slots, std::memory_order_release);
+  }
+  Slot* slots_;        ///< a power of two of them
+  size_t mask_ = 0;    ///< of an index in slots_
+  uint32_t free_ = 0;  ///< slot 0 is never given out, so 0 means none
   size_t live_ = 0;
-  std::atomic<T*> predefined_[kReserved] = {};
-  std::vector<std::unique_ptr<Slot[]>> owned_;  ///< those in use, and those before them
+  T* predefined_[kReserved] = {};
+  std::atomic<const Slot*> published_;          ///< slots_, for find_unlocked; the mask is in slot 0
+  std::vector<std::unique_ptr<Slot[]>> owned_;  ///< slots_, and those before them
 };
 
 }  // namespace tern::capi

@@ -168,6 +168,11 @@ struct World {
     Datatype* type = types.find(handle);
     return type || handle > 0x2ff ? type : find_predefined_type(handle);
   }
+  /// As find_type, without the lock.
+  Datatype* find_type_unlocked(uintptr_t handle) {
+    Datatype* type = types.find_unlocked(handle);
+    return type || handle > 0x2ff ? type : find_predefined_type(handle);
+  }
   Op* find_op(uintptr_t handle) {
     Op* op = ops.find(handle);
     return op || handle > 0x3f ? op : find_predefined_op(handle);
