@@ -88,7 +88,10 @@ class Driving final : public RankLock {
 
   /// Who takes over when the application leaves. Null: nobody. Not owned. Called inside, or while the mutex is held and
   /// the application is not inside.
-  void set_successor(Successor* successor) { successor_ = successor; }
+  void set_successor(Successor* successor) {
+    successor_ = successor;
+    expect_visits(successor != nullptr);
+  }
   Successor* successor() { return successor_; }
   /// What wakes the event thread. A single word, so there is always one answer (event_handler.h says who changes it).
   std::atomic<WakeSource>& wake_source() { return wake_source_; }

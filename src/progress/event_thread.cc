@@ -1,6 +1,5 @@
 #include "progress/event_thread.h"
 
-#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -18,6 +17,7 @@
 #include "base/hints.h"
 #include "base/limits.h"
 #include "base/looks.h"
+#include "base/membarrier.h"
 #include "progress/adaptive_linger.h"
 
 namespace tern {
@@ -25,17 +25,6 @@ namespace {
 
 /// What an event of epoll belongs to.
 constexpr uint32_t kPath = 0, kTimer = 1, kCall = 2;
-
-int membarrier(int command) { return int(syscall(SYS_membarrier, command, 0, 0)); }
-
-// If the kernel has no such barrier (or a checker cannot see it) the mutex replaces it, more slowly.
-bool register_barrier() {
-#if defined(__SANITIZE_THREAD__)
-  return false;
-#else
-  return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
-#endif
-}
 
 /// What sched_setattr takes, in its first version; glibc has it only since 2.41.
 struct SchedulerAttributes {
@@ -69,7 +58,7 @@ void watch(int epoll, int operation, int fd, uint32_t events, uint32_t name) {
 }  // namespace
 
 EventThread::EventThread(ProgressEngine& engine, bool lingers)
-    : engine_(engine), lingers_(lingers), has_barrier_(register_barrier()) {
+    : engine_(engine), lingers_(lingers), has_barrier_(register_barrier_everywhere()) {
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   call_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -138,10 +127,7 @@ void EventThread::watch_paths(bool on) {
   watched_ = on ? count : 0;
 }
 
-void EventThread::barrier() {
-  [[maybe_unused]] const int result = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-  TERN_ASSERT(result == 0);
-}
+void EventThread::barrier() { barrier_everywhere(); }
 
 int EventThread::look(epoll_event* events, int most, uint64_t until_ns) {
   int count;

@@ -1,6 +1,7 @@
 // HandOverMutex: a mutex for short calls of several threads. To wake a sleeper takes as long as hundreds of calls, so
 //
-//  - who waits looks for a moment before it sleeps: the holder is inside for some 0.1 us;
+//  - who waits looks for a moment before it sleeps: the holder is inside for some 0.1 us. It looks less and less often:
+//    every change of hands costs several times a call, since what the calls use goes to the other core;
 //  - an unlock does not hand over to a sleeper: it wakes one, and the thread that is awake may come again meanwhile.
 //    Until that one sleeper has arrived nobody is woken, however often the mutex is given up;
 //  - who has looked in vain (others that are awake took it each time) reserves the mutex: those without a reservation
@@ -36,9 +37,9 @@ namespace tern {
 class HandOverMutex {
  public:
   struct Patience {
-    uint32_t looks = limits_of(Look::lock).looks;  ///< before it is reserved
-    uint32_t reserved_looks = limits_of(Look::lock).looks;
-    uint32_t yields = 4;  ///< of the core, for a holder that waits for the same core
+    uint32_t looks = limits_of(Look::lock).looks;           ///< or pauses between them, before it is reserved
+    uint32_t reserved_looks = limits_of(Look::lock).looks;  ///< after each pause
+    uint32_t yields = 4;                                    ///< of the core, for a holder that waits for the same core
   };
   HandOverMutex() = default;
   /// For tests.
@@ -77,7 +78,8 @@ class HandOverMutex {
   static constexpr uint32_t kReservation = 1u << 2;  ///< one of those whose number is in the bits below kSleeper
   static constexpr uint32_t kSleeper = 1u << 17;     ///< one of the registered sleepers, whose number is the rest
   static constexpr uint32_t kReservations = kSleeper - kReservation;
-  /// Pauses in which a thread that looks finds the mutex free: some 10 trips of a cache line.
+  /// The most pauses between two looks; so who waits this long lets those who look have it. Some 10 trips of a cache
+  /// line.
   static constexpr uint32_t kPolite = 32;
 
   bool held() const { return word_.load(std::memory_order_relaxed) & kHeld; }
@@ -89,24 +91,31 @@ class HandOverMutex {
   bool take(uint32_t& word, uint32_t desired) {
     return word_.compare_exchange_strong(word, desired, std::memory_order_acquire, std::memory_order_relaxed);
   }
-  bool look(uint32_t looks, uint32_t bits, uint32_t own) {
+  bool look() {
     looking_.fetch_add(1, std::memory_order_relaxed);
-    bool taken = take_unless(bits, own);
-    for (uint32_t i = 0; i < looks && !taken; ++i) {
-      cpu_pause();
-      taken = take_unless(bits, own);
+    bool taken = take_unless(kHeld | kReservations);
+    for (uint32_t spent = 0, pauses = 1; spent < patience_.looks && !taken; spent += pauses) {
+      for (uint32_t i = 0; i < pauses; ++i) cpu_pause();
+      if (pauses < kPolite) pauses *= 2;
+      taken = take_unless(kHeld | kReservations);
     }
     looking_.fetch_sub(1, std::memory_order_relaxed);
     return taken;
   }
   bool look_and_reserve(uint32_t own) {
+    looking_.fetch_add(1, std::memory_order_relaxed);
     word_.fetch_add(kReservation, std::memory_order_relaxed);
-    if (look(patience_.reserved_looks, kHeld, own + kReservation)) return true;
-    word_.fetch_sub(kReservation, std::memory_order_relaxed);
-    return false;
+    bool taken = take_unless(kHeld, own + kReservation);
+    for (uint32_t i = 0; i < patience_.reserved_looks && !taken; ++i) {
+      cpu_pause();
+      taken = take_unless(kHeld, own + kReservation);
+    }
+    if (!taken) word_.fetch_sub(kReservation, std::memory_order_relaxed);
+    looking_.fetch_sub(1, std::memory_order_relaxed);
+    return taken;
   }
   [[gnu::noinline]] void wait() {
-    if (look(patience_.looks, kHeld | kReservations, 0) || look_and_reserve(0)) return;
+    if (look() || look_and_reserve(0)) return;
     // The holder does not run, or is in a long call.
     for (uint32_t i = 0; i < patience_.yields; ++i) {
       sched_yield();

@@ -5,8 +5,8 @@
 //   helped   one application thread and the event thread (event_handler.h): the application says "inside" and
 //            "outside" with plain stores; the event thread, which comes rarely, pays for both with a membarrier and
 //            works only while the application is outside
-//   shared   several application threads (MPI_THREAD_MULTIPLE): a recursive mutex (hand_over_mutex.h), given up
-//            entirely while waiting
+//   shared   several application threads (MPI_THREAD_MULTIPLE): a recursive mutex (biased_mutex.h), given up entirely
+//            while waiting
 //
 // Helped, why no hand-over is lost: the application stores "outside", then reads whether the event thread watches. The
 // event thread stores that it no longer watches, calls membarrier, then reads whether the application is inside. So
@@ -26,7 +26,8 @@
 
 #include "base/assert.h"
 #include "base/looks.h"
-#include "progress/hand_over_mutex.h"
+#include "base/membarrier.h"
+#include "progress/biased_mutex.h"
 
 namespace tern {
 
@@ -37,6 +38,8 @@ class RankLock {
   void enable() {
     if (shared_) return;
     shared_ = true;
+    has_barrier_ = register_barrier_everywhere();
+    mutex_.allow_terms(has_barrier_ && !helped_);
     if (owner_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
       count_turn();
     } else if (inside_depth_ != 0) {
@@ -57,11 +60,13 @@ class RankLock {
 
   // --- The mutex: for all threads when shared; always for functions that any thread may call at any time.
   void acquire() {
-    if (owner_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
+    const std::thread::id me = std::this_thread::get_id();
+    if (owner_.load(std::memory_order_relaxed) == me) {
       ++depth_;
       return;
     }
-    lock_mutex();
+    mutex_.lock(me);
+    owner_.store(me, std::memory_order_relaxed);
     if (shared_) count_turn();
     depth_ = 1;
   }
@@ -87,8 +92,9 @@ class RankLock {
   /// False: the application is inside, or wants to be; try again.
   bool try_enter_as_helper() {
     if (shared_) {
-      if (mutex_.wanted() || !mutex_.try_lock()) return false;
-      owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+      const std::thread::id me = std::this_thread::get_id();
+      if (mutex_.wanted() || !mutex_.try_lock(me)) return false;
+      owner_.store(me, std::memory_order_relaxed);
       depth_ = 1;
       helper_.fetch_or(kInside, std::memory_order_relaxed);
       return true;
@@ -124,6 +130,11 @@ class RankLock {
   uint32_t turns_outside() const { return turns() + turns() % 2; }
 
  protected:
+  /// As Driving::set_successor.
+  void expect_visits(bool on) {
+    helped_ = on;
+    mutex_.allow_terms(has_barrier_ && !helped_);
+  }
   /// Leaves, unless others of its entries are still to end: true when it did, and nobody has taken over yet (helped).
   bool leaves() { return --inside_depth_ == 0; }
   /// Ends one entry of the mutex: true when it was the last one. False: it is held more deeply.
@@ -149,8 +160,9 @@ class RankLock {
   /// Threads that look for the mutex come first: who gives it up waits.
   void reacquire(uint32_t depth) {
     if (depth == 0) return;
-    mutex_.lock_after_others();
-    owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    const std::thread::id me = std::this_thread::get_id();
+    mutex_.lock_after_others(me);
+    owner_.store(me, std::memory_order_relaxed);
     count_turn();
     depth_ = depth;
   }
@@ -167,8 +179,9 @@ class RankLock {
 
  private:
   void lock_mutex() {
-    mutex_.lock();
-    owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    const std::thread::id me = std::this_thread::get_id();
+    mutex_.lock(me);
+    owner_.store(me, std::memory_order_relaxed);
   }
   void count_turn() { turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
   void unlock() {
@@ -185,7 +198,9 @@ class RankLock {
   }
 
   bool shared_ = false;
-  HandOverMutex mutex_;
+  bool helped_ = false;       ///< an event thread comes now and then
+  bool has_barrier_ = false;  ///< of `enable`
+  BiasedMutex mutex_;
   std::atomic<std::thread::id> owner_{};
   uint32_t depth_ = 0;
   uint32_t inside_depth_ = 0;

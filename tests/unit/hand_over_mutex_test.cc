@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -21,9 +22,11 @@ void until(const auto& condition) {
 void come_and_go(const Patience& patience, int threads, int visits) {
   HandOverMutex mutex(patience);
   long inside = 0;  // plain: lost additions are two inside
+  std::barrier begin(threads);
   std::vector<std::thread> all;
   for (int i = 0; i < threads; ++i) {
     all.emplace_back([&] {
+      begin.arrive_and_wait();
       for (int visit = 0; visit < visits; ++visit) {
         if (visit % 16 == 0) mutex.lock_after_others();
         else mutex.lock();
@@ -39,12 +42,12 @@ void come_and_go(const Patience& patience, int threads, int visits) {
 }
 
 TEST(HandOverMutex, NeverTwoInside) {
-  come_and_go(Patience(), 2, 50'000);
-  come_and_go(Patience(), 4, 20'000);
+  come_and_go(Patience(), 2, 1'000'000);
+  come_and_go(Patience(), 4, 200'000);
 }
 
 TEST(HandOverMutex, NeverTwoInsideWhereAllSleep) {
-  come_and_go({.looks = 0, .reserved_looks = 0, .yields = 0}, 4, 5'000);
+  come_and_go({.looks = 0, .reserved_looks = 0, .yields = 0}, 4, 50'000);
 }
 
 /// Threads that reserve the mutex at once, and keep it until they are told.
@@ -70,7 +73,7 @@ struct Reserving {
 };
 
 TEST(HandOverMutex, IsKeptForWhoHasReservedIt) {
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 30; ++i) {
     Reserving waiting(1);
     waiting.mutex.unlock();
     EXPECT_FALSE(waiting.mutex.try_lock());
@@ -79,7 +82,7 @@ TEST(HandOverMutex, IsKeptForWhoHasReservedIt) {
 }
 
 TEST(HandOverMutex, WhoGetsItTakesBackItsOwnReservationOnly) {
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 10; ++i) {
     Reserving waiting(2);
     waiting.mutex.unlock();
     until([&] { return waiting.had_it == 1; });
