@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "base/assert.h"
 #include "coll/copy.h"
 #include "coll/difference.h"
 #include "coll/environment.h"
@@ -74,6 +75,7 @@ void Schedule::hold(const Datatype* type) {
 
 void Schedule::append(const Step& step) {
   if (failed_) return;
+  TERN_ASSERT(write_ <= write_end_);
   if (write_ == write_end_) {
     auto* chunk = reinterpret_cast<Step*>(allocate(kStepsPerChunk * sizeof(Step)));
     if (!chunk) return;
@@ -105,6 +107,7 @@ Error Schedule::start() {
 }
 
 int Schedule::advance() {
+  TERN_ASSERT(!running_ && next_step_);
   p2p_.progress().deactivate(*this);
   run();
   return 1;

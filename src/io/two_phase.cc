@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace tern::io {
 
 namespace {
@@ -266,6 +268,7 @@ Flow TwoPhase::take_lists(Window& window) {
 
 void TwoPhase::begin_transfer(Window& window, bool write, int64_t begin, int64_t end) {
   const Place at = file_.place();
+  TERN_ASSERT(begin >= window.base && begin <= end && size_t(end - window.base) <= window.block.size());
   window.pieces.push_back({window.block.data() + (begin - window.base), size_t(end - begin)});
   window.locks.push_back(write ? at.locks.enter(begin, end) : -1);
   window.transfers.push_back(
@@ -273,6 +276,7 @@ void TwoPhase::begin_transfer(Window& window, bool write, int64_t begin, int64_t
 }
 
 Flow TwoPhase::finish_transfers(Window& window) {
+  TERN_ASSERT(window.locks.size() >= window.transfers.size());
   for (size_t i = 0; i < window.transfers.size(); ++i) {
     Outcome outcome = co_await Done(p2p(), window.transfers[i], access_.blocking);
     file_.locks_.leave(window.locks[i]);

@@ -25,6 +25,7 @@
 #include <map>
 #include <string>
 
+#include "base/assert.h"
 #include "base/object.h"
 #include "datatype/datatype.h"
 #include "p2p/core/message_handler.h"
@@ -67,7 +68,10 @@ class Environment final : public MessageHandler {
   // --- For the requests.
   Endpoints& endpoints() { return p2p_.endpoints(); }
   void began() { ++active_; }
-  void ended() { --active_; }
+  void ended() {
+    TERN_ASSERT(active_ != 0);
+    --active_;
+  }
   uint32_t name(PartitionedSend& send) { return sends_.add(send); }
   void forget_send(uint32_t token) { sends_.remove(token); }
   /// `token`: 0 of one that is not matched.

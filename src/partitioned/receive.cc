@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace tern::partitioned {
 
 PartitionedReceive::PartitionedReceive(Environment& environment, const Arguments& arguments)
@@ -40,6 +42,7 @@ Error PartitionedReceive::start() {
 }
 
 void PartitionedReceive::matched(uint32_t sender_token, uint32_t token, uint64_t bytes) {
+  TERN_ASSERT(endpoint_ && sender_token_ == 0 && sender_token != 0 && token != 0);
   sender_token_ = sender_token;
   token_ = token;
   sender_bytes_ = bytes;
@@ -61,6 +64,7 @@ void PartitionedReceive::matched(uint32_t sender_token, uint32_t token, uint64_t
 
 // Started and matched.
 void PartitionedReceive::open() {
+  TERN_ASSERT(endpoint_ && sender_token_ != 0 && !complete());
   if (sender_bytes_ != total_bytes_) {
     fail(Error(ErrorClass::truncate, "the partitioned receive has " + std::to_string(total_bytes_) +
                                          " bytes, but the send that it matches " + std::to_string(sender_bytes_) +
@@ -94,6 +98,7 @@ Cursor PartitionedReceive::target(uint64_t offset, size_t bytes) {
 }
 
 void PartitionedReceive::landed(uint64_t offset, size_t bytes) {
+  TERN_ASSERT(!complete() && bytes <= left_bytes_ && offset + bytes <= total_bytes_);
   left_bytes_ -= bytes;
   for (size_t at = size_t(offset), end = at + bytes; at < end;) {
     size_t& left = left_[at / partition_bytes_];

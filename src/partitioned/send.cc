@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "p2p/core/endpoint.h"
 #include "p2p/core/who_copies.h"
 
@@ -83,6 +84,7 @@ void PartitionedSend::destroy() {
 }
 
 Error PartitionedSend::start() {
+  TERN_ASSERT(parts_in_flight_ == 0);
   restart();
   std::fill(marked_.begin(), marked_.end(), false);
   std::fill(left_in_group_.begin(), left_in_group_.end(), group_partitions_);
@@ -191,14 +193,18 @@ Error PartitionedSend::ready(const int* list, int length) {
 }
 
 void PartitionedSend::mark(int partition) {
+  int& left_here = left_in_group_[size_t(group_of(partition))];
+  TERN_ASSERT(left_here > 0 && left_ > 0);
   marked_[size_t(partition)] = true;
-  --left_in_group_[size_t(group_of(partition))];
+  --left_here;
   --left_;
 }
 
 // --- Data
 
 void PartitionedSend::send(int first, int last) {
+  TERN_ASSERT(may_send_ && first <= last && last < groups());
+  TERN_ASSERT(left_in_group_[size_t(first)] == 0 && left_in_group_[size_t(last)] == 0);
   const size_t group_bytes = partition_bytes_ * size_t(group_partitions_);
   const size_t offset = size_t(first) * group_bytes;
   const size_t end = std::min(size_t(last + 1) * group_bytes, total_bytes_);
@@ -260,6 +266,7 @@ void PartitionedSend::tell_landed(size_t offset, size_t bytes) {
 // --- The end
 
 void PartitionedSend::part_done(Error failed) {
+  TERN_ASSERT(parts_in_flight_ > 0);
   --parts_in_flight_;
   if (failed && !error) error = std::move(failed);
   finish_if_done();

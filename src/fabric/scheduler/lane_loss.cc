@@ -47,6 +47,7 @@ void PathScheduler::on_peer_lost(Lane& from, Error error) {
 
 // Both sides call this once for each incident, because of the loss itself or of the other side's resume.
 void PathScheduler::begin_resume(Pair& pair, uint8_t lost_route, uint32_t incident) {
+  TERN_ASSERT(pair.phase != Phase::lost && lost_route < pair.routes.size());
   if (pair.phase == Phase::steady) ++unsettled_;
   pair.phase = Phase::resuming;
   pair.incident = incident;
@@ -77,6 +78,7 @@ int PathScheduler::choose_route(const Pair& pair) const {
 
 // Called when nothing more comes from the lost lane: the number of arrived messages is final.
 void PathScheduler::send_resume(Pair& pair) {
+  TERN_ASSERT(pair.phase == Phase::resuming && !pair.resume_sent);
   if (std::any_of(pair.routes.begin(), pair.routes.end(),
                   [](const Route& route) { return route.state == RouteState::closing; }))
     return;
@@ -121,6 +123,7 @@ void PathScheduler::try_finish_resume(Pair& pair) {
 
 // Sends again what the peer does not have, then what has waited.
 void PathScheduler::finish_resume(Pair& pair) {
+  TERN_ASSERT(pair.phase == Phase::resuming && unsettled_ > 0);
   confirm_up_to(pair, pair.peer_has);
   pair.phase = Phase::steady;
   --unsettled_;
@@ -140,6 +143,7 @@ void PathScheduler::flush_waiting(Pair& pair) {
 
 // No path reaches the peer any more.
 void PathScheduler::lose(Pair& pair, const Error& error) {
+  TERN_ASSERT(pair.phase != Phase::lost && (pair.phase == Phase::steady || unsettled_ > 0));
   if (pair.phase != Phase::steady) --unsettled_;
   pair.phase = Phase::lost;
   pair.probe_ns = ~uint64_t{0};
@@ -237,6 +241,7 @@ void PathScheduler::on_probed(Route& route, const wire::Header& header) {
 // The lane carries messages both ways, or at least to this rank; this rank sends on it if it is better.
 void PathScheduler::route_works(Route& route) {
   Pair& pair = *route.pair;
+  TERN_ASSERT(route.state == RouteState::probing && pair.phase != Phase::lost);
   route.state = RouteState::up;
   pair.probe_pause_ns = 0;
   if (pair.phase != Phase::steady || route.index >= pair.out) return;
@@ -259,6 +264,7 @@ void PathScheduler::on_left(Route& route, const wire::Header& header) {
   Pair& pair = *route.pair;
   if (pair.phase != Phase::leaving || header.token != pair.incident) return;
   say(pair, std::string("back on ") + pair.routes[pair.next_out].path->properties().name);
+  TERN_ASSERT(unsettled_ > 0 && pair.next_out < pair.routes.size());
   pair.phase = Phase::steady;
   --unsettled_;
   pair.out = pair.next_out;
