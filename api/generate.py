@@ -51,8 +51,8 @@ def main():
         write(arguments.sources / f"entries{number}.gen.cc", text)
     symbols = sorted(prefix + s[4:] for f in functions for s in f.symbols for prefix in ("MPI_", "PMPI_"))
     write(arguments.sources / "symbols.txt", "\n".join(symbols) + "\n")
-    # An anonymous version node: nothing but the API, and the place for breakpoints, is exported, and that unversioned.
-    exports = [*symbols, "tern_fatal_error"]
+    # An anonymous version node: nothing but the API, and what debuggers look for, is exported, and that unversioned.
+    exports = [*symbols, "tern_fatal_error", "tern_debug_view", "MPIR_dll_name"]
     write(arguments.sources / "exports.map", "{\n  global:\n" + "".join(f"    {s};\n" for s in exports) + "  local: *;\n};\n")
     if arguments.fortran:
         write(arguments.include / "mpif.h", emit_mpif(sections))

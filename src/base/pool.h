@@ -12,6 +12,8 @@
 
 namespace tern {
 
+struct DebugLayout;
+
 template <typename T, size_t kChunk = 64>
 class Pool {
  public:
@@ -38,21 +40,27 @@ class Pool {
   size_t live() const { return live_; }
 
  private:
+  friend struct DebugLayout;  // capi/debug_view.h
   union Slot {
     Slot* next;
     alignas(T) std::byte storage[sizeof(T)];
   };
+  struct Chunk {
+    std::unique_ptr<Slot[]> slots;
+    size_t count;  ///< debuggers visit them
+  };
   void grow() {
     const size_t count = std::min(kChunk, std::max<size_t>(live_, 2));
-    chunks_.push_back(std::make_unique<Slot[]>(count));
+    chunks_.push_back({std::make_unique<Slot[]>(count), count});
     for (size_t i = count; i-- > 0;) {
-      chunks_.back()[i].next = free_;
-      free_ = &chunks_.back()[i];
+      Slot& slot = chunks_.back().slots[i];
+      slot.next = free_;
+      free_ = &slot;
     }
   }
   Slot* free_ = nullptr;
   size_t live_ = 0;
-  std::vector<std::unique_ptr<Slot[]>> chunks_;
+  std::vector<Chunk> chunks_;
 };
 
 /// Like Pool, but an object is constructed once and reused in the state in which it was returned. For small objects

@@ -17,6 +17,10 @@
 
 #include "base/assert.h"
 
+namespace tern {
+struct DebugLayout;
+}
+
 namespace tern::capi {
 
 /// The slots of one kind. T must have `int32_t handle` (base/object.h).
@@ -92,6 +96,7 @@ class alignas(64) HandleTable {
   }
 
  private:
+  friend struct tern::DebugLayout;  // capi/debug_view.h
   static constexpr uintptr_t kIndexMask = 0xffffff;
   struct alignas(32) Slot {  // not across cache lines
     T* object = nullptr;

@@ -17,6 +17,7 @@
 #include "capi/call_site.h"
 #include "capi/checks.h"
 #include "capi/crash_report.h"
+#include "capi/debug_view.h"
 #include "capi/leftovers.h"
 #include "capi/questions.h"
 #include "coll/difference.h"
@@ -200,6 +201,7 @@ Error World::start(int required_level) {
       return name;
     });
     if (this == &process_world()) {
+      show_to_debuggers(*this);
       begin_to_answer(*this);
       begin_to_report_crashes(process->world_rank(), process->launcher().report_descriptor());
       static const int registered = pthread_atfork(nullptr, nullptr, become_forked_child);
@@ -243,6 +245,7 @@ Error World::leave() {
   Error error = process->finish();
   if (!error && !checks) tell_of_messages(*this);
   if (this == &process_world()) {
+    hide_from_debuggers();
     end_answers();
     end_of_mpiexec();
   }

@@ -18,8 +18,10 @@
 namespace tern {
 
 class ErrorHandler;  // capi/
+struct DebugLayout;
 
 class alignas(64) Communicator : public Object {
+  friend struct DebugLayout;  // capi/debug_view.h
   // What every message uses: one cache line.
   RankEnvironment& environment_;
   PointToPoint& p2p_;  ///< of the environment: every message goes through it

@@ -17,6 +17,8 @@ namespace tern {
 /// Result of comparing groups or communicators; values of MPI_IDENT .. MPI_UNEQUAL in the standard ABI.
 enum class Comparison : int { identical = 0, congruent = 1, similar = 2, unequal = 3 };
 
+struct DebugLayout;
+
 class Group : public Object {
  public:
   /// Ranks first, last and stride of MPI_Group_range_incl / _excl.
@@ -72,6 +74,7 @@ class Group : public Object {
 
  private:
   friend class Ref<Group>;
+  friend struct DebugLayout;  // capi/debug_view.h
   struct Place {
     PeerId peer;
     int rank;

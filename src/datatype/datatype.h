@@ -17,6 +17,7 @@
 namespace tern {
 
 class Datatype;
+struct DebugLayout;
 
 /// The constructor calls, by the numbers of the standard ABI.
 enum class Combiner : int {
@@ -115,6 +116,7 @@ class Datatype final : public Object {
   std::unique_ptr<void, void (*)(void*)> attributes{nullptr, nullptr};
 
  private:
+  friend struct DebugLayout;  // capi/debug_view.h
   Count size_;
   bool contiguous_, committed_, predefined_, has_kind_;
   Bounds bounds_;

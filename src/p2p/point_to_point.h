@@ -137,6 +137,8 @@ class PointToPoint {
 
   /// The inside (p2p/impl.h); named here for its own request types.
   struct Impl;
+  /// For debuggers (capi/debug_view.h).
+  Impl& inside() { return *impl_; }
 
  private:
   ProgressEngine& progress_;

@@ -24,6 +24,7 @@ inline constexpr Status kEmptyStatus{};
 inline constexpr Status kProcNullStatus{.source = kProcNull, .tag = kAnyTag, .bytes = 0, .cancelled = false};
 
 class Endpoint;
+struct DebugLayout;
 
 class Request : public Object {
  public:
@@ -82,6 +83,7 @@ class Request : public Object {
   }
 
  protected:
+  friend struct DebugLayout;  // capi/debug_view.h
   /// A persistent request begins again.
   void restart() {
     complete_ = false;

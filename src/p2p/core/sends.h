@@ -168,6 +168,7 @@ class alignas(64) Sends {
   Counters& counts() { return counts_; }
 
  private:
+  friend struct DebugLayout;  // capi/debug_view.h
   void complete(SendRequest& send);
   void count(Protocol protocol, size_t bytes) {
     const size_t size = size_class(bytes);

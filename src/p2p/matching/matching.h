@@ -17,6 +17,7 @@
 
 namespace tern {
 
+struct DebugLayout;
 struct ByKey;
 struct ByArrival;
 
@@ -154,6 +155,7 @@ class Matching {
   }
 
  private:
+  friend struct DebugLayout;  // capi/debug_view.h
   using PostedList = IntrusiveList<PostedReceive, ByKey>;
   using KeyList = IntrusiveList<WaitingMessage, ByKey>;
   using ArrivalList = IntrusiveList<WaitingMessage, ByArrival>;
