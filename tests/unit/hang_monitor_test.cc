@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <string>
+#include <vector>
 
 #include "base/tunables.h"
 
@@ -85,6 +86,34 @@ TEST_F(HangWatchTest, ALongSleepIsToldOnceAndItsEndToo) {
   EXPECT_EQ(told(), "cmd=tern_going\n");
   watch_.on_wait_over();
   EXPECT_EQ(told(), "");
+}
+
+// A tool that listens hears of it when mpiexec does, once for each wait.
+TEST_F(HangWatchTest, ALongSleepIsAnEvent) {
+  struct Heard final : EventTap {
+    void on_event(Event event, const EventData& data) override {
+      EXPECT_EQ(event, Event::hang_suspected);
+      waited_ns.push_back(data.x);
+    }
+    std::vector<int64_t> waited_ns;
+  } heard;
+  engine_.counters().tap = &heard;
+  engine_.counters().watched |= Counters::kListened;
+  for (int wait : {1, 2}) {
+    watch_.on_empty_polls(1);
+    watch_.on_sleep();
+    clock_.now += HangMonitor::kTell_ns - 1;
+    watch_.on_empty_polls(2);
+    EXPECT_EQ(int(heard.waited_ns.size()), wait - 1);
+    watch_.on_sleep();
+    clock_.now += 1;
+    watch_.on_empty_polls(3);
+    watch_.on_sleep();
+    clock_.now += 100 * kSecond;
+    watch_.on_empty_polls(4);
+    EXPECT_EQ(heard.waited_ns, std::vector<int64_t>(size_t(wait), int64_t(HangMonitor::kTell_ns)));
+    watch_.on_wait_over();
+  }
 }
 
 // Something has come, though not what the rank waits for: the count begins anew.

@@ -173,6 +173,41 @@ TEST(PathScheduler, GoesOnOverTheOtherPathAndComesBack) {
   }
 }
 
+/// What MPI_T would pass on to a tool.
+struct Heard final : EventTap {
+  void on_event(Event event, const EventData& data) override { events.emplace_back(event, data); }
+  void listen(Counters& counters) {
+    counters.tap = this;
+    counters.watched |= Counters::kListened;
+  }
+  std::vector<std::pair<Event, EventData>> events;
+};
+
+// Also at the rank that only hears from the other that a path is lost.
+TEST(PathScheduler, BothRanksAreToldOfALossAndOfItsEnd) {
+  TwoWires world;
+  Heard heard[2];
+  for (size_t rank : {0, 1}) heard[rank].listen(world.ranks[rank].counters);
+  world.ranks[0].send("first");
+  world.run(1);
+  for (int64_t incident : {1, 2}) {
+    world.ranks[1].wires[0]->give_up(world.ranks[1].wires[0]->lane(0));
+    world.run(200);
+    for (size_t rank : {0, 1}) {
+      const auto& events = heard[rank].events;
+      ASSERT_EQ(events.size(), 2 * size_t(incident)) << rank;
+      EXPECT_EQ(world.ranks[rank].counters.lane_failovers, uint64_t(incident));
+      EXPECT_EQ(events[events.size() - 2].first, Event::path_lost);
+      EXPECT_EQ(events.back().first, Event::path_restored);
+      for (const auto& [event, data] : {events[events.size() - 2], events.back()}) {
+        EXPECT_EQ(data.a, int(1 - rank));
+        EXPECT_EQ(data.x, events.back().second.x);
+      }
+    }
+  }
+  EXPECT_LT(heard[0].events[0].second.x, heard[0].events[2].second.x);
+}
+
 // The rank that asks finds its own side of the path still dead, when the other has opened its side already. The next
 // probe must find both sides closed again.
 TEST(PathScheduler, AProbeThatCameToNothingIsRepeated) {

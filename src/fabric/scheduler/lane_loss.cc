@@ -40,7 +40,6 @@ void PathScheduler::on_peer_lost(Lane& from, Error error) {
     return;
   }
   say(pair, std::string(route.path->properties().name) + " is lost (" + pair.trouble + ")");
-  tell(Event::path_lost, pair);
   begin_resume(pair, route.index, pair.incident + 1);
   send_resume(pair);
 }
@@ -53,6 +52,7 @@ void PathScheduler::begin_resume(Pair& pair, uint8_t lost_route, uint32_t incide
   pair.incident = incident;
   pair.lost_route = lost_route;
   pair.resume_sent = pair.peer_resumed = false;
+  tell(Event::path_lost, pair);
   if (pair.landing_open) {  // the rest of it is discarded: the message comes again
     pair.landing_open = false;
     pair.interrupted = true;
