@@ -1,5 +1,5 @@
-// Fuzz target: the records that ranks leave for mpiexec --summary and --trace. A rank's program that writes where it
-// should not may have written there.
+// Fuzz target: the records that ranks leave for mpiexec --summary, --trace (JSON and page) and --explain. A rank's
+// program that writes where it should not may have written there.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -8,12 +8,23 @@
 
 #include "base/recorder.h"
 #include "fuzz.h"
+#include "mpiexec/explain.h"
+#include "mpiexec/page.h"
+#include "mpiexec/page_assets.h"
+#include "mpiexec/page_data.h"
 #include "mpiexec/records.h"
 #include "mpiexec/summary.h"
+#include "mpiexec/timeline.h"
 #include "mpiexec/trace.h"
 
 using namespace tern;
 using namespace tern::mpiexec;
+
+// The parts of a page that are the same in all of them.
+const PageAssets& tern::mpiexec::page_assets() {
+  static const PageAssets none{"<html>", "", "", "", "", "library", "licence"};
+  return none;
+}
 
 namespace {
 
@@ -107,6 +118,21 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   unlink((path + "/trace").c_str());
   const TraceResult trace = write_trace(records, path + "/trace", 1'000'000);
   TERN_FUZZ_CHECK(trace.written && trace.events < 1000);
+
+  const Timeline timeline(records, 1'000'000);
+  const Explanation explanation = explain(timeline);
+  for (const PlaceCost& place : explanation.places) {
+    uint64_t sum = 0;
+    for (const uint64_t ns : place.by_cause) sum += ns;
+    TERN_FUZZ_CHECK(sum == place.total_ns && place.site < timeline.sites().size());
+    for (const uint32_t advice : place.advice) TERN_FUZZ_CHECK(advice < explanation.advice.size());
+  }
+  TERN_FUZZ_CHECK(explanation.ranks.size() == records.size());
+  const std::string text = explanation_text(timeline, explanation);
+  unlink((path + "/page.html").c_str());
+  const TraceResult page = write_page(timeline, explanation, path + "/page.html", "fuzz");
+  TERN_FUZZ_CHECK(page.written && page.events < 1000);
+  unlink((path + "/page.html").c_str());
   return 0;
 }
 

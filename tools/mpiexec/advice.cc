@@ -60,7 +60,7 @@ std::string milliseconds(double ns) {
 }
 std::string byte_text(uint64_t bytes) {
   std::string text = std::to_string(bytes);
-  for (size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
+  for (size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, 1, ',');
   return text + (bytes == 1 ? " byte" : " bytes");
 }
 double part(uint64_t of, uint64_t whole) { return whole == 0 ? 0 : double(of) / double(whole); }
