@@ -13,7 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string_view>
 #include <thread>
@@ -23,11 +23,15 @@
 namespace tern::top {
 namespace {
 
+/// Of /proc, where a file has no size.
 std::string file_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+  std::string text;
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return text;
+  char piece[4096];
+  for (ssize_t got; (got = read(file, piece, sizeof piece)) > 0;) text.append(piece, size_t(got));
+  close(file);
+  return text;
 }
 
 bool is_ours(pid_t process) {
@@ -59,14 +63,25 @@ std::vector<std::string> stat_fields(pid_t process) {
 // Places among them, by proc(5): the fields 3, 4 and 39.
 constexpr size_t kState = 0, kParent = 1, kProcessor = 36;
 
-bool is_below(pid_t process, pid_t above) {
-  constexpr int kDeepest = 32;  // shells and wrappers between mpiexec and its rank
-  for (int depth = 0; depth < kDeepest && process > 1; ++depth) {
-    if (process == above) return true;
-    const auto fields = stat_fields(process);
-    process = fields.size() > kParent ? pid_t(std::atoi(fields[kParent].c_str())) : 0;
+/// The processes that this one has started and that are left.
+std::vector<pid_t> children_of(pid_t process) {
+  std::vector<pid_t> found;
+  const std::string folder = fmt::format("/proc/{}/task", process);
+  DIR* threads = opendir(folder.c_str());
+  while (const dirent* entry = threads ? readdir(threads) : nullptr) {
+    if (entry->d_name[0] == '.') continue;
+    std::istringstream in(file_text(folder + "/" + entry->d_name + "/children"));
+    for (pid_t child; in >> child;) found.push_back(child);
   }
-  return false;
+  if (threads) closedir(threads);
+  // A kernel may be built without these lists.
+  static const bool listed = access(fmt::format("/proc/{0}/task/{0}/children", getpid()).c_str(), R_OK) == 0;
+  if (listed) return found;
+  for (const pid_t each : own_processes()) {
+    const auto fields = stat_fields(each);
+    if (fields.size() > kParent && std::atoi(fields[kParent].c_str()) == process) found.push_back(each);
+  }
+  return found;
 }
 
 /// Maps the page that the process shows; null: it shows none.
@@ -139,8 +154,29 @@ struct Top::Seen {
   uint32_t samples = 0, inside = 0;            ///< of the page, at the last look
   uint32_t asleep_samples = 0, asleep_in = 0;  ///< since the last look: it slept, and in the library
 
+  struct Code {
+    uint64_t end, base;  ///< base: of the file's first byte
+    std::string file;
+  };
+  std::map<uint64_t, Code> code;  ///< mapped files by their begin; empty: not read yet
+
   explicit Seen(RankPage* shown) : page(shown) {}
   ~Seen() { munmap(page, sizeof(RankPage)); }
+  Seen(const Seen&) = delete;
+  Seen& operator=(const Seen&) = delete;
+
+  void read_code() {
+    code.clear();
+    std::istringstream maps(file_text(fmt::format("/proc/{}/maps", page->process)));
+    std::map<std::string, uint64_t> bases;
+    for (std::string line; std::getline(maps, line);) {
+      uint64_t begin = 0, end = 0;
+      const size_t path = line.find('/');
+      if (path == line.npos || std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
+      const std::string file = line.substr(path);
+      code[begin] = {end, bases.try_emplace(file, begin).first->second, file};
+    }
+  }
 };
 
 Top::Top(pid_t job) : job_(job) {}
@@ -162,11 +198,18 @@ std::unique_ptr<Top> Top::attach(pid_t job, std::string& error) {
   return nullptr;
 }
 
+// Only what is below mpiexec is looked at, whatever else runs on the machine. What is no rank yet may become one: it is
+// asked again. Nothing below a rank is: its ranks would be its mpiexec's, which has a job of its own.
 void Top::find_ranks() {
-  std::erase_if(ranks_, [](auto& each) { return kill(each.first, 0) != 0 || stat_fields(each.first).empty(); });
-  for (const pid_t process : own_processes()) {
-    if (ranks_.contains(process) || !is_below(process, job_)) continue;
-    if (RankPage* page = map_page(process)) ranks_.emplace(process, std::make_unique<Seen>(page));
+  std::erase_if(ranks_, [](auto& each) { return stat_fields(each.first).empty(); });
+  std::vector<pid_t> open{job_};
+  for (size_t next = 0; next < open.size(); ++next) {
+    for (const pid_t process : children_of(open[next])) {
+      if (ranks_.contains(process)) continue;
+      RankPage* page = is_ours(process) ? map_page(process) : nullptr;
+      if (page) ranks_.emplace(process, std::make_unique<Seen>(page));
+      else open.push_back(process);
+    }
   }
 }
 
@@ -194,7 +237,7 @@ std::vector<TopRank> Top::look(double seconds) {
     sample();
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds / kSamples));
   }
-  find_ranks();
+  std::erase_if(ranks_, [](auto& each) { return stat_fields(each.first).empty(); });  // a page outlives its rank
   std::vector<TopRank> shown;
   for (auto& [process, seen] : ranks_) {
     if (seen->page->rank >= 0) shown.push_back(describe(*seen, seconds));
@@ -203,17 +246,16 @@ std::vector<TopRank> Top::look(double seconds) {
   return shown;
 }
 
-// Which file's code it is, from /proc/PID/maps; where its first byte is.
-std::string Top::place_of(const Seen& seen) {
+// Which file's code it is, from /proc/PID/maps; where its first byte is. That text is long: it is read again only for
+// an address that it did not have, since a library was loaded.
+std::string Top::place_of(Seen& seen) {
   const uint64_t address = seen.page->place;
-  std::istringstream maps(file_text(fmt::format("/proc/{}/maps", seen.page->process)));
-  std::map<std::string, uint64_t> first;
-  for (std::string line; std::getline(maps, line);) {
-    uint64_t begin = 0, end = 0;
-    const size_t path = line.find('/');
-    if (path == line.npos || std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
-    const uint64_t base = first.try_emplace(line.substr(path), begin).first->second;
-    if (address >= begin && address < end) return places_.find(line.substr(path), address - base).text();
+  for (bool fresh : {false, true}) {
+    if (fresh) seen.read_code();
+    const auto next = seen.code.upper_bound(address);
+    if (next == seen.code.begin()) continue;
+    const auto& [begin, code] = *std::prev(next);
+    if (address < code.end) return places_.find(code.file, address - code.base).text();
   }
   return "";
 }

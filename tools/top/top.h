@@ -54,7 +54,7 @@ class Top {
   void find_ranks();
   void sample();
   TopRank describe(Seen& seen, double seconds);
-  std::string place_of(const Seen& seen);
+  std::string place_of(Seen& seen);
 
   pid_t job_;
   std::map<pid_t, std::unique_ptr<Seen>> ranks_;
