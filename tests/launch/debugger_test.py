@@ -2,11 +2,13 @@
 import os
 import re
 import shutil
+import signal
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from common import BUILD, MPIEXEC, SANITIZED, main, run
+from common import BUILD, MPIEXEC, SANITIZED, SLOW, environment, main, new_mark, run, wait_until_gone
 
 SOURCE = Path(__file__).parent / "planted_program.c"
 FREE = next(number for number, text in enumerate(SOURCE.read_text().splitlines(), 1) if "MPI_Comm_free" in text)
@@ -58,6 +60,86 @@ kill
         for words in ("= MPI_Comm 0x[0-9a-f]+ of the program's", "= MPI_COMM_WORLD", "= MPI_INT", "rank 0 of 1 in a communicator without a name",
                       "rank 0 of 1 in 'MPI_COMM_WORLD'"):
             self.assertRegex(done.stdout, words, done.stdout + done.stderr)
+
+    def test_message_queues(self):
+        """libtern_dbg.so, driven by gdb as parallel debuggers drive it: what a stopped rank has posted, sends and has not received."""
+        script = """set auto-load safe-path /
+set breakpoint pending on
+set confirm off
+set pagination off
+set debuginfod enabled off
+break stopped
+run
+tern queues
+continue
+echo second\\n
+tern queues
+continue
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "script"
+            file.write_text(script)
+            program = os.path.join(BUILD, "tests/launch/queues_program")
+            done = run([MPIEXEC, "-n", "1", "gdb", "-q", "-batch", "-x", file, "--args", program, ":", "-n", "1", program], timeout=120)
+        text = done.stdout + done.stderr
+        first, _, second = done.stdout.partition("second\n")
+        for line in ("MPI_COMM_WORLD: rank 0 of 2", "solver: rank 1 of 2",
+                     "  receive from 1, tag 7, up to 16 bytes",
+                     "  receive from any, tag any, up to 4 bytes",
+                     "  send to 0 (1 of MPI_COMM_WORLD), tag 9, 1048576 bytes: its receiver has not taken it",
+                     "  unexpected message from 1, tag 8, 12 bytes",
+                     "  unexpected message from 1, tag 11, 300000 bytes: announced: its data is with its sender"):
+            self.assertIn(line + "\n", first, text)
+        self.assertEqual(len(re.findall("^  ", first, re.M)), 5, text)
+        # All is received: the queues are empty.
+        self.assertIn("MPI_COMM_WORLD: rank 0 of 2", second, text)
+        self.assertEqual(re.findall("^  (?:send|receive|unexpected).*", second, re.M), [], text)
+        self.assertIn("exited normally", second, text)
+
+    def prompt(self, *words, ranks=("-n", "3", PROGRAM, "balanced", "2"), **options):
+        """mpiexec -gdb, where the user types these lines."""
+        return run([MPIEXEC, "-gdb", *ranks], input="\n".join(("set debuginfod enabled off",) + words) + "\n", timeout=120, **options)
+
+    def test_one_prompt_for_all(self):
+        line = next(number for number, text in enumerate(SOURCE.read_text().splitlines(), 1) if "static void balanced" in text)
+        done = self.prompt("break main", "run", "print argc", "@1 print argc + 10", f"break {line}", "continue", "print 2 * rank", "@0,2", "print size",
+                           "@7 print size", "@all nonsense", "delete", "continue", "quit")
+        text = done.stdout + done.stderr
+        for words in (r"^\[0-2\] Breakpoint 1, main \(argc=3", r"^\[0-2\] \$1 = 3$", r"^\[1\] \$2 = 13$", r"^\[0-2\] Breakpoint 2, balanced",
+                      r"^\[0\] \$2 = 0$", r"^\[1\] \$3 = 2$", r"^\[2\] \$2 = 4$", r"^\[0,2\] \$3 = 3$", r"'@7' names no ranks of this job",
+                      r"^\[0-2\] Undefined command: \"nonsense\"", r"^\[0-2\] \[Inferior 1 \(process \.\.\.\) exited normally\]$"):
+            self.assertRegex(done.stdout, re.compile(words, re.M), text)
+        self.assertEqual(done.returncode, 0, text)
+
+    def test_quit_in_the_middle(self):
+        mark = new_mark()
+        done = self.prompt("break MPI_Barrier", "break MPI_Allreduce", "run", "backtrace 1", "quit", LAUNCH_TEST_MARK=mark)
+        self.assertRegex(done.stdout, r"\[0-2\] #0  .*MPI_", done.stdout + done.stderr)
+        wait_until_gone(mark, 5 * SLOW)
+
+    def test_a_rank_that_waits_is_stopped(self):
+        """Rank 0 waits for rank 1, which does not go on: the prompt is there again, and Ctrl-C stops rank 0."""
+        child = subprocess.Popen([MPIEXEC, "-gdb", "-n", "2", PROGRAM, "late_sender", "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True, env=environment())
+        child.stdin.write("set debuginfod enabled off\nbreak late_sender\nrun\n@1 continue &\n@1 print 1\necho typed\\n\n")
+        child.stdin.flush()
+        text = ""
+        while "[0] typed" not in text and (line := child.stdout.readline()):
+            text += line
+        self.assertIn("[1] is running; Ctrl-C stops it", text)
+        child.send_signal(signal.SIGINT)
+        while "SIGINT" not in text and (line := child.stdout.readline()):
+            text += line
+        self.assertRegex(text, r"\[1\] .*received signal SIGINT")
+        rest, _ = child.communicate("@1 print rank\ndelete\ncontinue\nquit\n", timeout=60 * SLOW)
+        self.assertRegex(rest, r"\[1\] \$1 = 1")
+        self.assertRegex(rest, r"\[0-1\] \[Inferior 1 \(process ...\) exited normally\]")
+        self.assertEqual(child.returncode, 0, text + rest)
+
+    def test_other_hosts(self):
+        done = run([MPIEXEC, "-gdb", "-host", "elsewhere.invalid", "-n", "2", "true"])
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("-gdb", done.stderr)
 
 
 if __name__ == "__main__":

@@ -190,7 +190,7 @@ class Mistakes(unittest.TestCase):
 
     def test_options_of_other_launchers(self):
         self.assertIn("TERN_ variables", self.said("--mca", "btl", "tcp", "-n", 2, "true"))
-        self.assertIn("xterm -e gdb", self.said("-gdb", "-n", 2, "true"))
+        self.assertIn("xterm -e gdb", self.said("-tv", "-n", 2, "true"))
         self.assertIn("-map-by slot:pe=N", self.said("--cpus-per-proc", 2, "true"))
         self.assertIn("-report-bindings", self.said("--display-map", "true"))
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <vector>
@@ -16,6 +18,20 @@ std::string helper_program(const char* name) {
   std::error_code unknown;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", unknown);
   return (self.parent_path().parent_path() / TERN_LIBEXECDIR / "tern" / name).string();
+}
+
+std::string found_program(const App& app) {
+  const std::string& name = app.command[0];
+  if (name.find('/') != std::string::npos) return name;
+  const char* path = getenv("PATH");
+  const std::string folders = !app.search_path.empty() ? app.search_path : path ? path : "/usr/bin:/bin";
+  for (size_t at = 0; at <= folders.size();) {
+    const size_t colon = std::min(folders.find(':', at), folders.size());
+    const std::string file = (colon > at ? folders.substr(at, colon - at) : ".") + "/" + name;
+    if (access(file.c_str(), X_OK) == 0) return file;
+    at = colon + 1;
+  }
+  return name;
 }
 
 int become_top(char** argv) {

@@ -12,6 +12,7 @@
 #include "agent.h"
 #include "agent_command.h"
 #include "base/kernel_calls.h"
+#include "debug_job.h"
 #include "elsewhere.h"
 #include "helper_program.h"
 #include "hosts.h"
@@ -55,9 +56,15 @@ int main(int argc, char** argv) {
     say(mistake);
     return kMistakeExitCode;
   }
-  const bool elsewhere = needs_other_hosts(plan, exit_code) && engine_is_there();
+  const bool others = needs_other_hosts(plan, exit_code);
   if (exit_code != 0) return exit_code;
+  if (plan.gdb && others) {
+    say("-gdb: the ranks must be on this machine (-here)");
+    return kMistakeExitCode;
+  }
+  const bool elsewhere = others && engine_is_there();
   if (elsewhere && !plan.records()) return run_elsewhere(plan);
+  if (plan.gdb && !begin_debugging(plan)) return 1;
   Keeper keeper;
   if (!keeper.start(argv)) {
     say(std::string("cannot set up the job: ") + strerror(errno));

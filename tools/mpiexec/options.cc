@@ -217,6 +217,10 @@ constexpr Option kOptions[] = {
     {"top", "",
      "show what the ranks of a running job do now; alone on the line, or with the process number of its mpiexec",
      TERN_OPTION({ return fmt::format("option {} stands first on the command line", name); })},
+    {"gdb", "", "run each rank under gdb, all of them at one prompt", TERN_OPTION({
+       plan.gdb = true;
+       return {};
+     })},
     {"summary", "", "print at the end where the time went", TERN_OPTION({
        plan.summary = true;
        return {};
@@ -306,10 +310,10 @@ struct Foreign {
 constexpr Foreign kForeign[] = {
     {"mca,gmca,pmixmca,prtemca,am,tune",
      "sets parameters of Open MPI; Tern's are TERN_ variables (tern-info --tunables)"},
-    {"gdb,tv,debug,xterm",
-     "starts a debugger; use mpiexec -n 2 xterm -e gdb PROGRAM, or mpiexec -n 1 gdb PROGRAM : -n 3 PROGRAM, or gdb -p "
-     "on a "
-     "process that mpiexec -v names"},
+    {"tv,debug,xterm",
+     "starts a debugger; use mpiexec -gdb, or mpiexec -n 2 xterm -e gdb PROGRAM for a window each, or give TotalView "
+     "or "
+     "DDT the mpiexec command"},
     {"cpus-per-proc,cpus-per-rank,cpus-per-task", "is -map-by slot:pe=N here"},
     {"npersocket", "is -map-by ppr:N:socket here"},
     {"bynode,byslot,bycore,bysocket,map-by-node,rank-by", "is -map-by node, slot, core or socket here"},

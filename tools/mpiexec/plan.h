@@ -59,6 +59,7 @@ struct Plan {
   int ranks_per_host = 0;      ///< 0: not given
   bool here = false;           ///< on this machine, even inside an allocation
   std::string batch_system{};  ///< whose allocation gives the hosts; empty: the user names them
+  bool gdb = false;  ///< each rank under gdb
   bool summary = false;
   bool explain = false;
   std::string trace_file{};                     ///< empty: no trace

@@ -20,6 +20,7 @@ namespace {
 
 /// Options that have no meaning for ranks that are no processes.
 std::string refused(const Plan& plan) {
+  if (plan.gdb) return "-gdb: all ranks are one process, `gdb --args mpiexec ...` debugs it";
   if (!plan.host_file.empty()) return "a host file: a simulated machine has nodes of its own (-ppn)";
   for (const App& app : plan.apps) {
     if (!app.hosts.empty()) return "-host: a simulated machine has nodes of its own (-ppn)";
@@ -29,21 +30,6 @@ std::string refused(const Plan& plan) {
       return "-wdir that differs: all ranks have one working directory";
   }
   return {};
-}
-
-// A name without a slash is looked for as a shell does.
-std::string found_program(const App& app) {
-  const std::string& name = app.command[0];
-  if (name.find('/') != std::string::npos) return name;
-  const char* path = getenv("PATH");
-  const std::string folders = !app.search_path.empty() ? app.search_path : path ? path : "/usr/bin:/bin";
-  for (size_t at = 0; at <= folders.size();) {
-    const size_t colon = std::min(folders.find(':', at), folders.size());
-    const std::string file = (colon > at ? folders.substr(at, colon - at) : ".") + "/" + name;
-    if (access(file.c_str(), X_OK) == 0) return file;
-    at = colon + 1;
-  }
-  return name;
 }
 
 std::vector<std::string> words_of(const Plan& plan) {
