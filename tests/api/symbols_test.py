@@ -15,6 +15,7 @@ arguments = parser.parse_args()
 described = set(open(arguments.symbols).read().split())
 assert len(described) == 1328, f"the standard ABI has 1328 symbols, the description {len(described)}"
 
+FOR_DEBUGGERS = ("tern_fatal_error", "tern_debug_view", "MPIR_dll_name")
 exported = {}
 for line in subprocess.run(["nm", "-D", "--defined-only", arguments.library], check=True, capture_output=True,
                            text=True).stdout.splitlines():
@@ -25,7 +26,7 @@ for line in subprocess.run(["nm", "-D", "--defined-only", arguments.library], ch
 
 problems = [f"not exported: {name}" for name in sorted(described - exported.keys())]
 problems += [f"exported but not described: {name}" for name in sorted(exported.keys() - described)
-             if name not in ("tern_fatal_error", "tern_debug_view", "MPIR_dll_name") and not name.startswith(("__asan", "__tsan", "__ubsan", "__odr_asan"))]
+             if name not in FOR_DEBUGGERS and not name.startswith(("__asan", "__tsan", "__ubsan", "__odr_asan"))]
 for name in sorted(described & exported.keys()):
     if not name.startswith("MPI_"):
         continue

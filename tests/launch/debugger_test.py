@@ -102,8 +102,8 @@ continue
 
     def test_one_prompt_for_all(self):
         line = next(number for number, text in enumerate(SOURCE.read_text().splitlines(), 1) if "static void balanced" in text)
-        done = self.prompt("break main", "run", "print argc", "@1 print argc + 10", f"break {line}", "continue", "print 2 * rank", "@0,2", "print size",
-                           "@7 print size", "@all nonsense", "delete", "continue", "quit")
+        done = self.prompt("break main", "run", "print argc", "@1 print argc + 10", f"break {line}", "continue", "print 2 * rank",
+                           "@0,2", "print size", "@7 print size", "@all nonsense", "@all", "delete", "continue", "quit")
         text = done.stdout + done.stderr
         for words in (r"^\[0-2\] Breakpoint 1, main \(argc=3", r"^\[0-2\] \$1 = 3$", r"^\[1\] \$2 = 13$", r"^\[0-2\] Breakpoint 2, balanced",
                       r"^\[0\] \$2 = 0$", r"^\[1\] \$3 = 2$", r"^\[2\] \$2 = 4$", r"^\[0,2\] \$3 = 3$", r"'@7' names no ranks of this job",

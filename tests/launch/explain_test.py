@@ -73,6 +73,15 @@ class Explain(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("No advice", done.stderr)
 
+    def test_no_advice_where_ranks_share_cores(self):
+        """Ranks that wait for each other's turn on a core would not wait less if the program were another."""
+        for cores, compute in ((1, "1ms"), (2, "50us"), (3, "500us")):
+            with self.subTest(cores=cores):
+                done = mpiexec("--explain", "--simulate", "ndr", "-cores", cores, "--compute", f"constant:{compute}", "-n", 8, PROGRAM,
+                               "balanced")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("No advice", done.stderr)
+
 
 if __name__ == "__main__":
     main()

@@ -68,7 +68,7 @@ int become_gdb(const char* socket_name, char** words) {
 
   // The program gets the descriptors of the rank; gdb itself speaks on the socket.
   int kept[3];
-  constexpr int kAboveStandard = 10;
+  constexpr int kAboveStandard = 10;  // shells redirect single digits
   for (int i = 0; i < 3; ++i) kept[i] = fcntl(i, F_DUPFD, kAboveStandard);
   dup2(socket, STDIN_FILENO);
   dup2(socket, STDOUT_FILENO);

@@ -32,7 +32,9 @@ struct mqs_process_info {
 namespace {
 
 const mqs_basic_callbacks* debugger = nullptr;
-constexpr int kNoQueues = mqs_first_user_code, kFailed = mqs_first_user_code + 1;
+// Errors of this library, which the debugger has put into words by mqs_dll_error_string.
+constexpr int kNoQueues = mqs_first_user_code;
+constexpr int kFailed = kNoQueues + 1;
 
 char* words(const char* text) { return const_cast<char*>(text); }  // the interface has no const
 

@@ -182,14 +182,15 @@ class Queues:
         def rank(local, world):
             return "any" if local < 0 and world < 0 else f"{local}" if local == world or world < 0 else f"{local} ({world} of MPI_COMM_WORLD)"
         tag = "any" if operation.any_tag else operation.tag
+        actual = f"{rank(operation.actual_local, operation.actual_world)}, tag {operation.actual_tag}, {operation.actual_bytes} bytes"
         if queue == cls.SENDS:
             line = f"send to {rank(operation.local, operation.world)}, tag {tag}, {operation.bytes} bytes"
         elif queue == cls.RECEIVES:
             line = f"receive from {rank(operation.local, operation.world)}, tag {tag}, up to {operation.bytes} bytes"
             if operation.status != 0:
-                line += f"; message from {rank(operation.actual_local, operation.actual_world)}, tag {operation.actual_tag}, {operation.actual_bytes} bytes"
+                line += f"; message from {actual}"
         else:
-            line = f"unexpected message from {rank(operation.actual_local, operation.actual_world)}, tag {operation.actual_tag}, {operation.actual_bytes} bytes"
+            line = f"unexpected message from {actual}"
         words = operation.words[0].value.decode()
         return line + (f": {words}" if words else "")
 
