@@ -237,7 +237,7 @@ std::vector<TopRank> Top::look(double seconds) {
     sample();
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds / kSamples));
   }
-  std::erase_if(ranks_, [](auto& each) { return stat_fields(each.first).empty(); });  // a page outlives its rank
+  find_ranks();
   std::vector<TopRank> shown;
   for (auto& [process, seen] : ranks_) {
     if (seen->page->rank >= 0) shown.push_back(describe(*seen, seconds));
