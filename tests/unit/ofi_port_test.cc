@@ -40,7 +40,8 @@ constexpr uint32_t kRound = 8;  // frames that fill the buffers
 class Pair {
  public:
   explicit Pair(const std::string& provider) : from(open_adapter(provider, clock)), to(open_adapter(provider, clock)) {
-    if (from && to) EXPECT_EQ(from->port->insert(to->port->address(), address), 0);
+    if (!from || !to) return;
+    EXPECT_EQ(from->port->insert(to->port->address(), address), 0);
   }
   explicit operator bool() const { return from && to; }
 
