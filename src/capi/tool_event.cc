@@ -96,6 +96,30 @@ MPI_Info no_hints(Call& call) {
   return handle;
 }
 
+/// While it lives, the event thread raises no event. A tool's call holds the mutex only, which the event thread of a
+/// rank with one thread does not take; and that may wait for the mutex in a callback, so it is given up first.
+class EventThreadAside {
+ public:
+  explicit EventThreadAside(World& world) : lock_(*world.lock), needed_(world.locking && !on_event_thread(world)) {
+    if (!needed_) return;
+    lock_.release();
+    lock_.enter();
+    lock_.acquire();
+  }
+  ~EventThreadAside() {
+    if (!needed_) return;
+    lock_.release();
+    lock_.leave();
+    lock_.acquire();
+  }
+  EventThreadAside(const EventThreadAside&) = delete;
+  EventThreadAside& operator=(const EventThreadAside&) = delete;
+
+ private:
+  Driving& lock_;
+  const bool needed_;
+};
+
 }  // namespace
 
 namespace body {
@@ -142,6 +166,7 @@ Error T_event_get_index(Call& call, const char* name, int& event_index) {
 
 Error T_event_handle_alloc(Call& call, int event_index, void* obj_handle, Info* info,
                            MPI_T_event_registration* event_registration) {
+  const EventThreadAside aside(call.world());
   if (Error error = check_event(event_index, "event_index")) return error;
   if (!event_registration) return Error(MPI_T_ERR_INVALID, "argument 'event_registration' is a null pointer");
   ToolState& tools = call.world().tools;
@@ -164,6 +189,7 @@ Error T_event_handle_get_info(Call& call, MPI_T_event_registration event_registr
 
 Error T_event_register_callback(Call& call, MPI_T_event_registration event_registration, MPI_T_cb_safety cb_safety,
                                 Info* info, void* user_data, MPI_T_event_cb_function* event_cb_function) {
+  const EventThreadAside aside(call.world());
   ToolRegistration* registration = nullptr;
   size_t level = 0;
   if (Error error = find(call, event_registration, registration)) return error;
@@ -193,6 +219,7 @@ Error T_event_callback_get_info(Call& call, MPI_T_event_registration event_regis
 
 Error T_event_handle_free(Call& call, MPI_T_event_registration event_registration, void* user_data,
                           MPI_T_event_free_cb_function* free_cb_function) {
+  const EventThreadAside aside(call.world());
   ToolRegistration* registration = nullptr;
   if (Error error = find(call, event_registration, registration)) return error;
   registration->free_function = free_cb_function;
@@ -203,6 +230,7 @@ Error T_event_handle_free(Call& call, MPI_T_event_registration event_registratio
 
 Error T_event_set_dropped_handler(Call& call, MPI_T_event_registration event_registration,
                                   MPI_T_event_dropped_cb_function* dropped_cb_function) {
+  const EventThreadAside aside(call.world());
   ToolRegistration* registration = nullptr;
   if (Error error = find(call, event_registration, registration)) return error;
   registration->dropped_function = dropped_cb_function;

@@ -148,7 +148,14 @@ void ToolEvents::sweep(size_t level) {
   }
 }
 
+bool on_event_thread(const World& world) {
+  return world.process && !world.threads && world.main_thread != std::this_thread::get_id();
+}
+
+// A callback on the event thread has called MPI: that thread does not enter as the application does, and what waits is
+// told at the application's next call.
 void deliver_events(World& world) {
+  if (on_event_thread(world)) return;
   const bool locks = world.locking;
   if (locks) world.lock->enter();
   if (world.tools.events) world.tools.events->deliver();

@@ -89,6 +89,8 @@ class ToolEvents final : public EventTap {
   bool waits_ = false;  ///< something waits for the end of a call
 };
 
+/// Whether this thread is no thread of the application's. (Below MPI_THREAD_MULTIPLE, so there is one that calls MPI.)
+bool on_event_thread(const World& world);
 /// Call::leave: what waits for the end of a call is told.
 void deliver_events(World& world);
 
