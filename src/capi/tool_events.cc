@@ -65,10 +65,7 @@ void ToolEvents::update() {
   }
 }
 
-size_t ToolEvents::level_now() const {
-  const bool other_thread = world_.process && world_.main_thread != std::this_thread::get_id();
-  return world_.threads || other_thread ? kThreadSafe : kRestricted;
-}
+size_t ToolEvents::level_now() const { return world_.threads || on_event_thread(world_) ? kThreadSafe : kRestricted; }
 
 // Callbacks may free registrations and make new ones: the list is gone through by number, and shrinks only in sweep.
 void ToolEvents::on_event(Event event, const EventData& data) {

@@ -2,9 +2,9 @@
 // while: that one comes and goes with plain stores (biased locking; Kawachiya, Koseki and Onodera 2002, and the
 // asymmetric fences of Dice, Huang and Yang 2001).
 //
-//   who has taken the mutex so often in a row, nobody between, gets a *term*: until it ends, that thread is inside
-//   while the term's `inside` is 1, and does not touch the mutex; who else comes takes the mutex first, then ends the
-//   term, and waits until its thread is outside.
+//   A thread that has taken the mutex kStreak times in a row gets a *term*. While the term lasts, the thread does not
+//   touch the mutex: it is inside while the term's `inside` is 1. Another thread that comes takes the mutex, ends the
+//   term, and waits until the term's thread is outside.
 //
 // Why never two are inside: the term's thread stores "inside", then reads whether the term lasts. Who ends it stores
 // that, calls membarrier, then reads `inside`. So either the one finds its term ended, and goes back, or the other
@@ -72,8 +72,8 @@ class BiasedMutex {
     std::thread::id thread;
     std::atomic<uint32_t> inside{0};
   };
-  /// Taken in a row for the first term: the barrier that ends it costs as much as it saves in so many calls (some 12
-  /// us, and 2 x 6 ns).
+  /// Calls in a row before the first term. The barrier that ends a term takes some 12 us; a call in a term saves 12 ns
+  /// (two atomic operations). So a term pays after 1000 calls.
   static constexpr uint64_t kStreak = 1000;
   /// Each asks for twice as many as the one before: the last one for ten thousand million.
   static constexpr uint32_t kTerms = 24;
@@ -127,7 +127,7 @@ class BiasedMutex {
   }
 
   HandOverMutex mutex_;
-  std::atomic<Term*> term_{nullptr};  ///< that lasts; null: none. Changed by who has the mutex
+  std::atomic<Term*> term_{nullptr};  ///< the present term; null: none. Changed by the holder of the mutex
   // The holder's.
   Term* entered_by_ = nullptr;  ///< null: it has the mutex
   bool allowed_ = false;

@@ -4,17 +4,17 @@
 //    every change of hands costs several times a call, since what the calls use goes to the other core;
 //  - an unlock does not hand over to a sleeper: it wakes one, and the thread that is awake may come again meanwhile.
 //    Until that one sleeper has arrived nobody is woken, however often the mutex is given up;
-//  - who has looked in vain (others that are awake took it each time) reserves the mutex: those without a reservation
-//    do not take it. So nobody waits for longer than a wake-up, the looks, the call of the present holder, and one
-//    call of each thread that has reserved it, too.
+//  - a thread that has looked in vain reserves the mutex. Threads without a reservation do not take it then. So the
+//    longest wait is a wake-up, the looks, the call of the present holder, and one call of each other thread with a
+//    reservation.
 //
 //   free ──> held           lock: nobody waits
 //    ^        │ unlock      a sleeper is registered and none is on its way: woken is set, one is woken
 //    └────────┘
 //   waits:  looks ──> reserved, looks ──> yields ──> asleep ──> (woken) reserved, looks ...
 //
-// Reservations are counted, so each thread takes back its own. It has one only while it looks: a thread that does not
-// run (it was preempted) makes the others look in vain and reserve, too, but keeps nobody away.
+// Reservations are counted, so each thread takes back its own. A thread has a reservation only while it looks. A thread
+// that was preempted with a reservation keeps nobody away: the others look in vain, and then reserve the mutex, too.
 //
 // Why no wake-up is lost: all of it is one word. A sleeper waits in the kernel only for the word to change from a value
 // that says "held, I am registered, nobody is on its way". So the holder's unlock changes it, finds a sleeper and wakes
@@ -58,8 +58,7 @@ class HandOverMutex {
     if (before >= kSleeper && !(before & kWoken)) [[unlikely]]
       wake();
   }
-  /// For one who has given it up and wants it again, but has nothing to do that cannot wait: lets those first who are
-  /// awake and look for it.
+  /// Takes the mutex again for a thread that waits for a message: threads that look for the mutex now come first.
   void lock_after_others() {
     if (looking_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
       for (uint32_t i = 0; i < kPolite && looking_.load(std::memory_order_relaxed) != 0 && !held(); ++i) cpu_pause();

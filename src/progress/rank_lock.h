@@ -65,8 +65,7 @@ class RankLock {
       ++depth_;
       return;
     }
-    mutex_.lock(me);
-    owner_.store(me, std::memory_order_relaxed);
+    lock_mutex(me);
     if (shared_) count_turn();
     depth_ = 1;
   }
@@ -178,8 +177,7 @@ class RankLock {
   }
 
  private:
-  void lock_mutex() {
-    const std::thread::id me = std::this_thread::get_id();
+  void lock_mutex(std::thread::id me = std::this_thread::get_id()) {
     mutex_.lock(me);
     owner_.store(me, std::memory_order_relaxed);
   }

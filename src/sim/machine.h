@@ -43,7 +43,7 @@ struct WorldOptions {
   bool segments = true;    ///< ranks of a node can share memory (NodeSegments)
   bool rdma = false;       ///< ranks talk over their adapters (RdmaPath), not over SimPath
   bool node_path = false;  ///< but those of a node over SimPath, beside `rdma`, `udp` and `tcp` for the others
-  bool shm = false;        ///< likewise, but over the path of real ranks (ShmPath)
+  bool shm = false;        ///< those of a node over the path of real ranks (ShmPath), in every world
   SharedMemoryModel shared_memory;
   bool adapter_share = true;  ///< ranks of a node count together what they use of the adapter, as in real memory
   bool udp = false;           ///< ranks talk by datagrams (UdpPath, of Tunables::udp); with `rdma`: where that is lost

@@ -28,7 +28,7 @@ size_t running_thread();
 bool on_barrier_everywhere();
 /// Linux's futex: asleep until it is woken, if the word is `value`. False: no thread of an execution runs.
 bool on_futex_wait(const volatile void* address, uint32_t value);
-/// Wakes so many that are asleep at this word, those first that came first. False: as above.
+/// Wakes up to that number of threads that sleep at this word, in the order in which they came. False: as above.
 bool on_futex_wake(const volatile void* address, uint64_t most);
 /// False: no thread of an execution runs; else it does not return.
 bool on_failure(const char* text);

@@ -67,31 +67,14 @@ Report run_program(uint64_t seed, bool faults, Totals& totals, Paths paths = Pat
   Rng rng(seed * 1'000'003 + faults + 55);
   WorldOptions options = random_world(rng, seed, faults, paths);
   Plan plan = Plan::random(rng, options.ranks, {size_t(options.tunables.rdma_eager_bytes)});
-  std::vector<std::vector<Receipt>> receipts(options.ranks);
-  std::vector<Actor*> actors(options.ranks);
-  Report report = World(options).run([&](Process& process) {
-    Actor actor(process, plan);
-    actors[size_t(process.world_rank())] = &actor;
-    actor.run();
-    receipts[size_t(process.world_rank())] = std::move(actor.receipts());
+  const char* tcp = options.tcp_first ? "tcp first " : options.tcp ? "tcp last " : "";
+  SCOPED_TRACE(tcp + std::string(options.udp_first ? "udp, rdma " : "rdma, udp ") + options.tunables.rendezvous + ", " +
+               options.tunables.sender_rendezvous);
+  return run_plan(options, plan, [&](Process& process) {
     totals.failovers += process.counters().lane_failovers;
     totals.failbacks += process.counters().lane_failbacks;
     totals.resent += process.counters().lane_resent;
-    actors[size_t(process.world_rank())] = nullptr;
   });
-  std::string open;
-  for (Actor* actor : actors) {
-    if (actor && !report.ok()) open += actor->describe();  // its stack is kept
-  }
-  EXPECT_TRUE(report.ok()) << report.failure << "\n"
-                           << (options.tcp_first ? "tcp first "
-                               : options.tcp     ? "tcp last "
-                                                 : "")
-                           << (options.udp_first ? "udp, rdma " : "rdma, udp ") << options.tunables.rendezvous << ", "
-                           << options.tunables.sender_rendezvous << "\n"
-                           << open;
-  if (report.ok()) check_receipts(plan, receipts);
-  return report;
 }
 
 TEST(Lanes, RandomProgramsWhileTheBetterPathIsCut) {

@@ -426,6 +426,27 @@ void expect_every_protocol(const ProtocolCounters& counters) {
   EXPECT_GT(counters.no_buffer, 10u);
 }
 
+Report run_plan(const WorldOptions& options, Plan& plan, const OnRank& after, const OnRank& before) {
+  std::vector<std::vector<Receipt>> receipts(options.ranks);
+  std::vector<Actor*> actors(options.ranks);
+  Report report = World(options).run([&](Process& process) {
+    if (before) before(process);
+    Actor actor(process, plan);
+    actors[size_t(process.world_rank())] = &actor;
+    actor.run();
+    after(process);
+    receipts[size_t(process.world_rank())] = std::move(actor.receipts());
+    actors[size_t(process.world_rank())] = nullptr;
+  });
+  std::string open;
+  for (Actor* actor : actors) {
+    if (actor && !report.ok()) open += actor->describe();  // its stack is kept
+  }
+  EXPECT_TRUE(report.ok()) << report.failure << "\n" << open;
+  if (report.ok()) check_receipts(plan, receipts);
+  return report;
+}
+
 void check_receipts(Plan& plan, std::vector<std::vector<Receipt>>& receipts) {
   for (uint32_t rank = 0; rank < plan.ranks; ++rank) {
     // Messages to this rank that were not cancelled, by (context, source, tag), in the order of sending.

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -151,6 +152,11 @@ class Actor {
 
 /// Whether many programs together have met every protocol for large messages and every special case of them.
 void expect_every_protocol(const ProtocolCounters& counters);
+
+/// Runs a plan in such a world, and judges what all ranks have got; reports through GoogleTest. Each rank calls
+/// `before` and `after` around its part.
+using OnRank = std::function<void(Process&)>;
+Report run_plan(const WorldOptions& options, Plan& plan, const OnRank& after, const OnRank& before = {});
 
 /// Judges what all ranks have got; reports through GoogleTest.
 void check_receipts(Plan& plan, std::vector<std::vector<Receipt>>& receipts);

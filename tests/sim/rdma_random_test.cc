@@ -78,24 +78,11 @@ Report run_program(uint64_t seed, bool faults) {
   WorldOptions options = random_world(rng, seed, faults);
   Plan plan = Plan::random(rng, options.ranks,
                            {size_t(options.tunables.rdma_eager_bytes), size_t(options.tunables.rdma_hybrid_bytes)});
-  std::vector<std::vector<Receipt>> receipts(options.ranks);
-  std::vector<Actor*> actors(options.ranks);
-  Report report = World(options).run([&](Process& process) {
-    Actor actor(process, plan);
-    actors[size_t(process.world_rank())] = &actor;
-    actor.run();
+  SCOPED_TRACE(options.tunables.rdma_channels);
+  return run_plan(options, plan, [](Process& process) {
     total_counters += process.p2p().counters();
     EXPECT_EQ(process.p2p().open_announcements(), 0u);
-    receipts[size_t(process.world_rank())] = std::move(actor.receipts());
-    actors[size_t(process.world_rank())] = nullptr;
   });
-  std::string open;
-  for (Actor* actor : actors) {
-    if (actor && report.deadlock) open += actor->describe();  // its stack is kept
-  }
-  EXPECT_TRUE(report.ok()) << report.failure << "\n" << options.tunables.rdma_channels << "\n" << open;
-  if (report.ok()) check_receipts(plan, receipts);
-  return report;
 }
 
 TEST(RdmaPath, RandomProgramsOnSoundAdapters) {

@@ -49,25 +49,11 @@ Report run_program(uint64_t seed, bool faults) {
   WorldOptions options = random_world(rng, seed, faults);
   const size_t eager = std::min<size_t>(size_t(options.tunables.shm_eager_bytes), options.shared_memory.ring_bytes / 4);
   Plan plan = Plan::random(rng, options.ranks, {eager, size_t(options.tunables.shm_hybrid_bytes)});
-  std::vector<std::vector<Receipt>> receipts(options.ranks);
-  std::vector<Actor*> actors(options.ranks);
-  Report report = World(options).run([&](Process& process) {
-    Actor actor(process, plan);
-    actors[size_t(process.world_rank())] = &actor;
-    actor.run();
+  return run_plan(options, plan, [](Process& process) {
     total_counters += process.p2p().counters();
     fetches += process.progress().counters().shm_fetches;
     EXPECT_EQ(process.p2p().open_announcements(), 0u);
-    receipts[size_t(process.world_rank())] = std::move(actor.receipts());
-    actors[size_t(process.world_rank())] = nullptr;
   });
-  std::string open;
-  for (Actor* actor : actors) {
-    if (actor && !report.ok()) open += actor->describe();  // its stack is kept
-  }
-  EXPECT_TRUE(report.ok()) << report.failure << "\n" << open;
-  if (report.ok()) check_receipts(plan, receipts);
-  return report;
 }
 
 TEST(SharedMemory, RandomPrograms) {

@@ -111,24 +111,11 @@ Report run_program(uint64_t seed, bool faults) {
   const bool everywhere = !rng.chance(1, 4);
   if (!everywhere) options.tunables.rendezvous = "customised";
   const auto hints = draw_hints(rng, everywhere);
-  std::vector<std::vector<Receipt>> receipts(options.ranks);
-  std::vector<Actor*> actors(options.ranks);
-  Report report = World(options).run([&](Process& process) {
-    for (const auto& [context, its] : hints) process.p2p().set_hints(context, its);
-    Actor actor(process, plan);
-    actors[size_t(process.world_rank())] = &actor;
-    actor.run();
-    add(process.progress().counters());
-    receipts[size_t(process.world_rank())] = std::move(actor.receipts());
-    actors[size_t(process.world_rank())] = nullptr;
-  });
-  std::string open;
-  for (Actor* actor : actors) {
-    if (actor && !report.ok()) open += actor->describe();  // its stack is kept
-  }
-  EXPECT_TRUE(report.ok()) << report.failure << "\n" << open;
-  if (report.ok()) check_receipts(plan, receipts);
-  return report;
+  return run_plan(
+      options, plan, [](Process& process) { add(process.progress().counters()); },
+      [&](Process& process) {
+        for (const auto& [context, its] : hints) process.p2p().set_hints(context, its);
+      });
 }
 
 TEST(TupleQueues, RandomProgramsOnSoundAdapters) {
