@@ -85,7 +85,8 @@ uint64_t EventStation::compute_slice(uint64_t left_ns) {
   computing_ = false;
   if (polled_ && has_free) polled_->disarm_all();
   const uint64_t passed = strand_.now_ns() - began - (strand_.interrupted_ns() - interrupted);
-  const uint64_t done = passed >= lasts ? part : passed * part / lasts;
+  // Only slices are stretched: of a whole burst, `passed * part` may exceed 64 bits.
+  const uint64_t done = passed >= lasts ? part : lasts == part ? passed : passed * part / lasts;
   left_ns -= done;
   computed_ns_ += done;
   if (passed < lasts && watching_ && !tick_) run_thread(true, left_ns);

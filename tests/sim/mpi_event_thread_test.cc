@@ -89,6 +89,29 @@ TEST(SimEventThread, TakesTheCoreWhereThereIsNoOther) {
   EXPECT_GT(seen[1].handled, 0u);
 }
 
+/// Rank 1 computes for 20 s; after 12 s a message of rank 0 wakes its thread.
+int long_burst(int, char**) {
+  constexpr uint64_t kLong_ns = 20'000'000'000;
+  MPI_Init(nullptr, nullptr);
+  int rank, value = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (rank == 1) MPI_Irecv(&value, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &request);
+  const uint64_t before = rank_clock().now_ns();
+  rank_clock().compute_ns(rank == 0 ? kLong_ns * 3 / 5 : kLong_ns);
+  seen[size_t(rank)].computing_ns = rank_clock().now_ns() - before;
+  if (rank == 0) MPI_Send(&value, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Finalize();
+  return 0;
+}
+
+TEST(SimEventThread, AnArrivalInALongBurstTakesItsOwnTimeOnly) {
+  ASSERT_TRUE(run_mpi(world("event", 1), long_burst).ok());
+  EXPECT_GT(seen[1].computing_ns, 20'000'000'000u);
+  EXPECT_LT(seen[1].computing_ns, 20'010'000'000u);
+}
+
 int compute_only(int, char**) {
   MPI_Init(nullptr, nullptr);
   int rank;
