@@ -1,5 +1,6 @@
 #include "base/counters.h"
 
+#include <algorithm>
 #include <string_view>
 #include <type_traits>
 

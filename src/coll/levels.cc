@@ -1,5 +1,6 @@
 #include "coll/levels.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace tern {

@@ -1,5 +1,7 @@
 // Fuzz target: what strangers say to a listener, and what answers a caller. The first byte chooses the side,
 // the second the size of the pieces. Nobody without the key gets further than silence.
+#include <algorithm>
+
 #include "fabric/tcp/handshake.h"
 #include "fuzz.h"
 #include "wire/header.h"

@@ -1,4 +1,5 @@
 // Fuzz target: host files and command files of mpiexec.
+#include <algorithm>
 #include <sstream>
 
 #include "fuzz.h"

@@ -1,5 +1,7 @@
 // Fuzz target: what a launcher says in PMI-1, cut into pieces as sockets do, its mapping of ranks to nodes, and PMIx's
 // list of the ranks on this node.
+#include <algorithm>
+
 #include "fuzz.h"
 #include "process/launch/pmi_text.h"
 

@@ -21,19 +21,19 @@ enum { BLOCKING, NONBLOCKING, PERSISTENT };
   } while (0)
 
 static void uniform(int n, int mode) {
-  char *one = malloc((size_t)n + 1), *many = malloc((size_t)n * (size_t)size + 1),
-       *back = malloc((size_t)n * (size_t)size + 1);
+  const size_t all = (size_t)n * (unsigned)size;
+  char *one = malloc((size_t)n + 1), *many = malloc(all + 1), *back = malloc(all + 1);
   for (int root = 0; root<size; root += size> 4 ? 3 : 1) {
     fill(one, rank == root ? 5 : 6, n);
     CALL(Bcast, bcast, one, n, MPI_BYTE, root, MPI_COMM_WORLD);
     CHECK(holds(one, 5, n));
     fill(one, 100 + rank, n);
-    memset(many, 0, (size_t)n * (size_t)size);
+    memset(many, 0, all);
     CALL(Gather, gather, one, n, MPI_BYTE, many, n, MPI_BYTE, root, MPI_COMM_WORLD);
     if (rank == root)
       for (int i = 0; i < size; i++) CHECK(holds(many + (long)i * n, 100 + i, n));
     if (rank == root) {
-      memset(many, 0, (size_t)n * (size_t)size);
+      memset(many, 0, all);
       fill(many + (long)rank * n, 100 + rank, n);
       CALL(Gather, gather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, many, n, MPI_BYTE, root, MPI_COMM_WORLD);
       for (int i = 0; i < size; i++) CHECK(holds(many + (long)i * n, 100 + i, n));
@@ -48,7 +48,7 @@ static void uniform(int n, int mode) {
   fill(one, 100 + rank, n);
   CALL(Allgather, allgather, one, n, MPI_BYTE, many, n, MPI_BYTE, MPI_COMM_WORLD);
   for (int i = 0; i < size; i++) CHECK(holds(many + (long)i * n, 100 + i, n));
-  memset(many, 0, (size_t)n * (size_t)size);
+  memset(many, 0, all);
   fill(many + (long)rank * n, 100 + rank, n);
   CALL(Allgather, allgather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, many, n, MPI_BYTE, MPI_COMM_WORLD);
   for (int i = 0; i < size; i++) CHECK(holds(many + (long)i * n, 100 + i, n));

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/sim/coll_model.h"
 
 namespace tern::sim {

@@ -1,5 +1,7 @@
 // The code of a datatype: what comes out of the decoder lies where the original lies; damaged codes are refused or give
 // a datatype that is sound, never more. And the records of one-sided operations, cut and damaged.
+#include <algorithm>
+
 #include "datatype/code.h"
 #include "datatype/cursor.h"
 #include "datatype_model.h"

@@ -1,6 +1,8 @@
 // Random nests of datatype constructors against the standard's definition spelled out (datatype_model.h):
 // bounds, packing in fragments cut anywhere, unpacking, segments, seeking, copies of cursors, element counts,
 // external32.
+#include <algorithm>
+
 #include "datatype/cursor.h"
 #include "datatype/external32.h"
 #include "datatype_model.h"

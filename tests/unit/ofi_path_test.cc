@@ -4,6 +4,8 @@
 
 #include <signal.h>
 
+#include <algorithm>
+
 #include "fabric/ofi/filter_port.h"
 #include "fabric/ofi/ofi.h"
 #include "ofi_fake.h"

@@ -1,6 +1,7 @@
 // The handshake alone: both proofs, every verdict, every single changed bit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/rng.h"

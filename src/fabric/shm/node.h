@@ -14,6 +14,7 @@
 // Thread rule: under the rank's lock, except ring().
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
