@@ -39,7 +39,7 @@ PAPERS = [
     },
     {
         "id": "ethernet", "recording": "gigabit", "applications": "bench/applications --npb FOLDER --only figure4.12",
-        "machine": "gigabit.toml", "command": "bench/gigabit",
+        "machine": "gigabit.toml", "beside": ["myrinet.toml"], "command": "bench/gigabit",
         "title": "High-performance MPI for Ethernet",
         "citation": "S. Majumder: High performance MPI libraries for Ethernet. Rice University, 2004.",
         "mechanisms": [

@@ -63,9 +63,9 @@ def parameters_of(machine):
             for section, table in sections.items() for name, entry in table.items() if isinstance(entry, dict)]
 
 
-def fingerprint(machine):
-    """Changes when a parameter of the machine does; not with its comments and sources."""
-    values = [(name, value) for name, value, *_ in parameters_of(machine)]
+def fingerprint(*machines):
+    """Changes when a parameter of the machines does; not with its comments and sources."""
+    values = [(name, value) for machine in machines for name, value, *_ in parameters_of(machine)]
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
 
 
@@ -74,10 +74,10 @@ def paper_name(name):
 
 
 class Report:
-    """The figures of one script. `name`: of its recording."""
+    """The figures of one script. `name`: of its recording. `beside`: further machines that it compares with."""
 
-    def __init__(self, name, machine, out=None):
-        self.name, self.machine, self.out = name, machine, out
+    def __init__(self, name, machine, out=None, beside=()):
+        self.name, self.machine, self.machines, self.out = name, machine, (machine, *beside), out
         self.figures, self.conclusions = [], []
         self.fitted = {figure.strip() for *_, fitted in parameters_of(machine) if fitted for figure in fitted.split(";")}
         if out:
@@ -132,7 +132,7 @@ class Report:
         old = json.loads(self.path().read_text()) if self.path().exists() else {"figures": [], "conclusions": []}
         mine = {figure["title"] for figure in self.figures}, {entry["text"] for entry in self.conclusions}
         kept = [f for f in old["figures"] if f["title"] not in mine[0]], [c for c in old["conclusions"] if c["text"] not in mine[1]]
-        text = {"machine": self.machine, "parameters": fingerprint(self.machine), "figures": self.figures + kept[0],
+        text = {"machine": self.machine, "parameters": fingerprint(*self.machines), "figures": self.figures + kept[0],
                 "conclusions": self.conclusions + kept[1]}
         self.path().write_text(json.dumps(text, indent=1) + "\n")
 
@@ -144,8 +144,8 @@ class Report:
         figures = {figure["title"]: figure for figure in recorded["figures"]}
         holds = {entry["text"]: entry["holds"] for entry in recorded["conclusions"]}
         lines = []
-        if recorded["parameters"] != fingerprint(self.machine):
-            lines.append(f"machines/{self.machine} has other parameters than the recording: make it anew with --record")
+        if recorded["parameters"] != fingerprint(*self.machines):
+            lines.append(f"{' or '.join(self.machines)} has other parameters than the recording: make it anew with --record")
         for figure in self.figures:
             known = figures.get(figure["title"])
             if not known:
