@@ -70,6 +70,10 @@ constexpr size_t size_class_limit(size_t index) {
     "messages to tuple queues that were copied, so that the send was complete at once") \
   X(tuple_repairs, counter, "queues", "messages", \
     "connections of tuple queues that failed and were repaired") \
+  X(tuple_stops_lost, counter, "queues", "messages", \
+    "tuple queues stopped because their path was lost while another one goes on") \
+  X(tuple_fetched, counter, "messages", "messages", \
+    "messages of such queues that were sent again over the other path") \
   X(tuple_stops_wildcard, counter, "queues", "messages", \
     "tuple queues stopped by their receiver because of a wildcard or a probe") \
   X(tuple_stops_cancel, counter, "queues", "messages", \

@@ -95,6 +95,9 @@ class Sink {
   virtual void on_landed(Lane& from, const wire::Header& header, Landing& landing, size_t bytes, Error error) = 0;
   /// The peer cannot be reached any more over this lane; queued operations have been completed with the error.
   virtual void on_peer_lost(Lane& from, Error error) = 0;
+  /// The lane goes on by another path, which has none of its tuple queues: they carry nothing any more. What they have
+  /// delivered was told before, on both sides: the peer's messages that come from now on were sent after its own call.
+  virtual void on_queues_lost(Lane& from) {}
 
  protected:
   ~Sink() = default;

@@ -23,7 +23,8 @@
 //     sends the others again --------------->
 //
 // Ownership: queues belong to the path, from ask (accept) until leave (close). A lost lane ends its sends with an error
-// before Sink::on_peer_lost; its queues stay until leave (close).
+// before Sink::on_peer_lost; its queues stay until leave (close). Where another path goes on (`replaceable`),
+// Sink::on_queues_lost comes instead: what ended with an error is sent otherwise by the queues' user.
 // Thread rule: as Path. Re-entrance: `done` is called from poll only; it may call everything here.
 #pragma once
 
@@ -79,6 +80,9 @@ struct TupleSend {
 struct TupleQueueProperties {
   size_t longest_bytes = 0;  ///< longest message, even if the receive it meets is shorter
   uint32_t depth = 0;        ///< receives that one queue holds at a time
+  /// Nothing lands in a lost lane's queues after Sink::on_peer_lost, and `done` of all that has landed comes before.
+  bool ends_with_lane = false;
+  bool replaceable = false;  ///< the lane may go on by another path without its queues (Sink::on_queues_lost)
 };
 
 class TupleQueues {

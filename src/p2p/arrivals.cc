@@ -19,6 +19,11 @@ void PointToPoint::Impl::on_other(Endpoint& from, const wire::Header& header, co
   MessageHandler* handler = header.kind < wire::kFirstWindowKind ? nullptr : endpoints.handler_of(header.kind);
   if (handler) {
     handler->on_message(from, header, payload, bytes);
+  } else if (header.kind == wire::Kind::tuple_data) {
+    if (!tuples) return;
+    Landing landing = tuples->landing_of(from, header);
+    landing.target.unpack(payload, bytes);
+    tuples->landed(from, header, bytes, {});
   } else if (header.kind == wire::Kind::data || header.kind == wire::Kind::direct) {
     on_data(from, header, payload, bytes);
   } else {
@@ -72,6 +77,7 @@ void PointToPoint::Impl::on_control(Endpoint& from, const wire::Header& header, 
 Landing PointToPoint::Impl::on_header(Lane& lane, const wire::Header& header, size_t bytes) {
   Endpoint& from = endpoints.of(lane);
   if (MessageHandler* handler = endpoints.handler_of(header.kind)) return handler->on_header(from, header, bytes);
+  if (header.kind == wire::Kind::tuple_data) return tuples ? tuples->landing_of(from, header) : Landing{};
   return eager_receiver.landing_of(from, header, bytes);
 }
 
@@ -80,9 +86,15 @@ void PointToPoint::Impl::on_landed(Lane& lane, const wire::Header& header, Landi
   Endpoint& from = endpoints.of(lane);
   if (MessageHandler* handler = endpoints.handler_of(header.kind)) {
     handler->on_landed(from, header, landing, bytes, std::move(error));
+  } else if (header.kind == wire::Kind::tuple_data) {
+    if (tuples) tuples->landed(from, header, bytes, std::move(error));
   } else {
     eager_receiver.landed(from, header, landing, bytes, std::move(error));
   }
+}
+
+void PointToPoint::Impl::on_queues_lost(Lane& lane) {
+  if (tuples) tuples->on_queues_lost(endpoints.of(lane));
 }
 
 // Every request that waits for the peer is completed with the error.

@@ -84,6 +84,7 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   Landing on_header(Lane& lane, const wire::Header& header, size_t bytes) override;
   void on_landed(Lane& lane, const wire::Header& header, Landing& landing, size_t bytes, Error error) override;
   void on_peer_lost(Lane& lane, Error error) override;
+  void on_queues_lost(Lane& lane) override;
   [[gnu::noinline]] void on_other(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes);
   [[gnu::noinline]] void on_data(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes);
   void on_control(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes);

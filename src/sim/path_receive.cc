@@ -265,6 +265,10 @@ const char* kind_name(wire::Kind kind) {
     case wire::Kind::tuple_stopped: return "tuple_stopped";
     case wire::Kind::tuple_repair: return "tuple_repair";
     case wire::Kind::tuple_resume: return "tuple_resume";
+    case wire::Kind::tuple_lost: return "tuple_lost";
+    case wire::Kind::tuple_landed: return "tuple_landed";
+    case wire::Kind::tuple_want: return "tuple_want";
+    case wire::Kind::tuple_data: return "tuple_data";
     case wire::Kind::moved: return "moved";
   }
   return "unknown";

@@ -9,7 +9,7 @@
 
 namespace tern::wire {
 
-inline constexpr uint32_t kVersion = 8;
+inline constexpr uint32_t kVersion = 9;
 
 /// What a message is. Values are wire format: append only.
 enum class Kind : uint8_t {
@@ -48,6 +48,12 @@ enum class Kind : uint8_t {
 
   moved = 26,  ///< the data of the rts `token` lies in a library buffer now; payload is RendezvousBody (copy_out.h)
 
+  // A tuple queue whose path is lost while another one goes on (p2p/tuples/tuple_loss.cc).
+  tuple_lost = 27,    ///< `token` is the receiver's: how many have landed? payload is TupleLostBody
+  tuple_landed = 28,  ///< `token` is the sender's: its answer; payload is TupleLandedBody
+  tuple_want = 29,    ///< `token` is the sender's: send that message over the lane; payload is TupleWantBody
+  tuple_data = 30,    ///< `token` is the receiver's: the oldest message it wants, whole; flags kGone: it is not there
+
   // 32 to 223: kinds of the layers above point-to-point, which register them (p2p/core/endpoint.h).
   // 224 and more: the path scheduler's kinds (wire/lanes.h).
 };
@@ -65,6 +71,8 @@ inline constexpr uint8_t kMaxConfirmed = 0xff >> kConfirmShift;
 
 // Flag of eager and eager_sync: the sending program holds a request for the message, so it will call its library again.
 inline constexpr uint8_t kRequested = 1;
+// Flag of tuple_data.
+inline constexpr uint8_t kGone = 1;
 // Flags of rts: the data lies in a library buffer, return it with a release; return all of them now.
 inline constexpr uint8_t kHybrid = 1, kWantsReleases = 2;
 // Flags of direct.

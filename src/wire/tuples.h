@@ -60,4 +60,25 @@ struct TupleResumeBody {
 };
 static_assert(sizeof(TupleResumeBody) == 64);
 
+/// Body of a tuple_lost.
+struct TupleLostBody {
+  uint32_t line;  ///< the sender's token
+  uint32_t reserved;
+};
+static_assert(sizeof(TupleLostBody) == 8);
+
+/// Body of a tuple_landed.
+struct TupleLandedBody {
+  uint32_t landed;  ///< messages that have landed in the queue
+  uint32_t all;     ///< 1: there is no such queue any more, since all have
+};
+static_assert(sizeof(TupleLandedBody) == 8);
+
+/// Body of a tuple_want.
+struct TupleWantBody {
+  uint32_t queue;  ///< the receiver's token
+  uint32_t index;  ///< of the message, as TupleOwedBody::index
+};
+static_assert(sizeof(TupleWantBody) == 8);
+
 }  // namespace tern::wire

@@ -1,8 +1,8 @@
 // The random point-to-point programs (p2p_program.h) by tuple queues over simulated RDMA adapters: few tuples with many
 // messages each, so that queues are made, used, stopped and made again; wildcards, probes, cancels, short receives and
 // noncontiguous data among them; receiver-not-ready storms, connections that fail, slow receivers, few queues and few
-// ways. In a part of them the mode is another and only some communicators ask for queues; and they assert what is true
-// of them (or not: exact lengths).
+// ways; a second path that goes on when the adapter's is lost. In a part of them the mode is another and only some
+// communicators ask for queues; and they assert what is true of them (or not: exact lengths).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -100,9 +100,19 @@ void add(const Counters& counters) {
   }
 }
 
-Report run_program(uint64_t seed, bool faults) {
+/// A second path, and the adapter's lane is lost again and again, at any moment.
+void draw_cuts(Rng& rng, WorldOptions& options) {
+  options.udp = true;
+  options.tunables.udp_eager_bytes = int64_t(rng.below(uint64_t{1} << (6 + rng.below(11))));
+  options.tunables.path_failback_ms = 1;
+  options.faults.cut_in_65536 = uint32_t(1) << rng.below(12);
+  options.limits.virtual_ns = 3'600'000'000'000;
+}
+
+Report run_program(uint64_t seed, bool faults, bool cuts = false) {
   Rng rng(seed * 1'000'003 + faults + 1234);
   WorldOptions options = random_world(rng, seed, faults);
+  if (cuts) draw_cuts(rng, options);
   // The longest message of a queue, as RdmaTuples states it. Where an adapter takes less than TERN_TUPLE_BYTES,
   // messages of that length would only be many: in fragments of 256 bytes, with storms, they take 10^8 steps (seed 43
   // with faults).
@@ -127,6 +137,14 @@ TEST(TupleQueues, RandomProgramsWithFaults) {
   for_seeds(90, [](uint64_t seed) { run_program(seed, true); });
 }
 
+TEST(TupleQueues, RandomProgramsWhileTheAdapterIsCut) {
+  for_seeds(60, [](uint64_t seed) { run_program(seed, false, true); });
+}
+
+TEST(TupleQueues, RandomProgramsWhileTheAdapterIsCutAndEverythingElseGoesWrong) {
+  for_seeds(60, [](uint64_t seed) { run_program(seed, true, true); });
+}
+
 // The programs above are of use only if they meet every special case.
 TEST(TupleQueues, RandomProgramsMeetEverySpecialCase) {
   if (!all_seeds()) GTEST_SKIP() << "not all seeds were run";
@@ -141,6 +159,8 @@ TEST(TupleQueues, RandomProgramsMeetEverySpecialCase) {
   EXPECT_GT(total.tuple_stops_cancel, 1u);
   EXPECT_GT(total.tuple_stops_long, 2u);
   EXPECT_GT(total.tuple_stops_busy, 1u);
+  EXPECT_GT(total.tuple_stops_lost, 20u);
+  EXPECT_GT(total.tuple_fetched, 20u);
 }
 
 // Over a path without queues, shared memory for example, the mode is the default's: every step is the same, so it can

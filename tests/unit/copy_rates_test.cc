@@ -149,8 +149,8 @@ TEST(PairRates, BothRanksHaveOneAnswer) {
   EXPECT_TRUE(pair->prefers_stream(4 * kBytes)) << "other lengths are judged apart";
 }
 
-// Two processes note times at once: what is lost is a sample. All of one rank's may be lost, if the other one is put
-// off its processor while it notes one; so the last messages are more than the longest interval between two attempts.
+// Two processes note times at once: what is lost is a sample. All of one rank's may be lost, if the other one is
+// stopped while it notes one; so the last messages are more than the longest interval between two attempts.
 TEST(PairRates, TwoRanksMayNoteTimesAtOnce) {
   alignas(PairRates) std::byte memory[sizeof(PairRates)] = {};
   auto* pair = reinterpret_cast<PairRates*>(memory);

@@ -52,6 +52,10 @@ const char* control_name(uint16_t what) {
     case wire::Kind::tuple_stopped: return "tuple-stopped";
     case wire::Kind::tuple_repair: return "tuple-repair";
     case wire::Kind::tuple_resume: return "tuple-resume";
+    case wire::Kind::tuple_lost: return "tuple-lost";
+    case wire::Kind::tuple_landed: return "tuple-landed";
+    case wire::Kind::tuple_want: return "tuple-want";
+    case wire::Kind::tuple_data: return "tuple-data";
     case wire::Kind::moved: return "moved";
     default: break;
   }

@@ -61,6 +61,7 @@ bool RdmaPath::reopen(Lane& lane, uint32_t incarnation) {
   peer.heard = true;
   peer.trouble.clear();
   streams_.reset(peer);
+  if (tuples_) tuples_->reopen(peer.id);
   return true;
 }
 

@@ -1,5 +1,6 @@
 // Loss of lanes, going on over other lanes, and failing back. See path_scheduler.h.
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 #include "fabric/scheduler/path_scheduler.h"
@@ -24,6 +25,13 @@ void PathScheduler::tell(Event event, const Pair& pair) const {
 // A lane's path reports the lane as lost, after Path::give_up or by itself.
 void PathScheduler::on_peer_lost(Lane& from, Error error) {
   Route& route = route_of(from);
+  Pair& pair = *route.pair;
+  const bool queues = route.index == 0 && std::exchange(pair.queues, false);
+  lose_route(route, error);
+  if (queues && pair.phase != Phase::lost) sink_.on_queues_lost(pair);
+}
+
+void PathScheduler::lose_route(Route& route, const Error& error) {
   Pair& pair = *route.pair;
   const bool wanted = route.state == RouteState::closing;
   route.state = RouteState::down;

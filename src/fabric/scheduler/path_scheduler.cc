@@ -362,6 +362,21 @@ Lane* PathScheduler::memory_lane(Lane& lane) {
   return route.lane;
 }
 
+TupleQueues* PathScheduler::tuple_queues() {
+  TupleQueues* best = tuples_ || paths_.empty() ? nullptr : paths_.front()->tuple_queues();
+  if (best && best->tuple_properties().ends_with_lane) {
+    tuples_ = std::make_unique<ScheduledTuples>(*best, [this](Lane& lane) -> Lane* {
+      auto& pair = static_cast<Pair&>(lane);
+      Route& route = pair.routes[pair.out];
+      if (pair.phase != Phase::steady || pair.out != 0 || route.path != paths_.front()) return nullptr;
+      pair.queues = true;
+      used_ |= route.path_bit;
+      return route.lane;
+    });
+  }
+  return tuples_.get();
+}
+
 namespace {
 Error no_memory_now() { return Error(ErrorClass::other, "the lane that moves memory is not in use"); }
 }  // namespace

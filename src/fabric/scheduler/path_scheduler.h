@@ -25,6 +25,9 @@
 // Gets and puts use the lane in use if it has them; those that a lost lane fails fall back to messages as always. A put
 // is announced only when it is done: a message must not overtake a put that may have to be repeated.
 //
+// Tuple queues are those of the best path (scheduled_tuples.h), while its lane is in use. They are no part of the
+// counted messages: what a lost one has not delivered is sent again by their user, over the lane that goes on.
+//
 // path_scheduler.cc: sending, confirming; lane_loss.cc: loss, resuming, failing back; arrivals.cc: the way up.
 // Thread rule: as Path. The engine polls the paths below itself; poll here does the scheduler's own work.
 #pragma once
@@ -39,6 +42,7 @@
 #include "base/pool.h"
 #include "base/tunables.h"
 #include "fabric/path.h"
+#include "fabric/scheduler/scheduled_tuples.h"
 #include "wire/lanes.h"
 
 namespace tern {
@@ -67,6 +71,7 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
   bool arm() override { return !work_due(); }
   uint64_t next_deadline_ns() const override { return next_probe_ns_; }
 
+  TupleQueues* tuple_queues() override;
   RemoteMemory* remote_memory() override { return memory_ ? this : nullptr; }
   RemoteKey expose(const void* address, size_t bytes, RemoteAccess access) override {
     return memory_->expose(address, bytes, access);
@@ -165,6 +170,7 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
     bool resume_sent = false, peer_resumed = false;
     uint64_t peer_has = 0;
     std::string trouble;  ///< why the last lane was lost
+    bool queues = false;  ///< tuple queues were begun on the best lane since it is in use
     // Failing back.
     uint64_t probe_ns = ~uint64_t{0}, probe_pause_ns = 0;
   };
@@ -209,6 +215,7 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
   void on_control(Route& route, const wire::Header& header);
 
   // lane_loss.cc
+  void lose_route(Route& route, const Error& error);
   void begin_resume(Pair& pair, uint8_t lost_route, uint32_t incident);
   void send_resume(Pair& pair);
   void on_resume(Route& route, const wire::Header& header);
@@ -235,6 +242,7 @@ class PathScheduler final : public CountingPath, public RemoteMemory, private Si
   std::vector<Path*> paths_;
   RemoteMemory* memory_ = nullptr;  ///< that of the first path that has one
   uint8_t memory_path_ = 0;
+  std::unique_ptr<ScheduledTuples> tuples_;  ///< of the first path; null: not asked for, or it has none
   uint8_t used_ = 0;  ///< paths over which something went or came, a bit each: no other has anything unsent
   std::vector<std::unique_ptr<Pair>> pairs_;  ///< by PeerId; null: never used
   Recycler<Kept> kept_pool_;

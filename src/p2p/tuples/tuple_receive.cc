@@ -120,7 +120,7 @@ TupleQueue* Tuples::queue_of(const ReceiveRequest& receive) {
 void Tuples::posted(ReceiveRequest& receive) {
   TupleQueue* queue = queue_of(receive);
   TERN_DEBUG_ASSERT(receive.posted());
-  if (!queue || queue->state != TupleQueue::State::open || queue->backlog) return;
+  if (!queue || queue->state != TupleQueue::State::open || queue->backlog || queue->lost) return;
   if (post(*queue, &receive, nullptr)) ++queue->posted;
   else feed(*queue);
 }
@@ -128,7 +128,7 @@ void Tuples::posted(ReceiveRequest& receive) {
 // Posts the receives of the key that are not in the queue yet, as many as it takes.
 void Tuples::feed(TupleQueue& queue) {
   queue.backlog = false;
-  if (queue.state != TupleQueue::State::open) return;
+  if (queue.state != TupleQueue::State::open || queue.lost) return;
   const TupleKey& key = queue.key;
   PostedReceive* next = receives_.matching.first_of(key.context, key.source, key.tag);
   for (uint32_t i = 0; next && i < queue.posted; ++i) next = receives_.matching.next_of(*next);
@@ -158,21 +158,21 @@ bool Tuples::post(TupleQueue& queue, ReceiveRequest* receive, TupleOwed* owed) {
   if (owed && owed->state == TupleOwed::State::kept) {
     posting.buffer = owed->data.get();
     posting.capacity = size_t(owed->body.bytes);
-    taken = queue.path->post(*queue.queue, posting);
+    taken = offer(queue, posting);
   } else if (!receive) {
-    taken = queue.path->post(*queue.queue, posting);  // into nothing
+    taken = offer(queue, posting);  // into nothing
   } else {
     posting.capacity = receive->capacity;
     if (owed) posting.capacity = std::min(posting.capacity, size_t(owed->body.bytes));
     if (receive->type->is_contiguous()) {
       posting.buffer = static_cast<std::byte*>(receive->buffer);
-      taken = queue.path->post(*queue.queue, posting);
+      taken = offer(queue, posting);
     }
-    // Also for memory that the adapter does not take.
-    if (!taken && queue.posted < queue.path->tuple_properties().depth) {
+    // Also for memory that the adapter does not take. Of an open queue `posted` says whether there is room.
+    if (!taken && (owed || queue.posted < queue.path->tuple_properties().depth)) {
       posting.bounce = std::make_unique_for_overwrite<std::byte[]>(posting.capacity);
       posting.buffer = posting.bounce.get();
-      taken = queue.path->post(*queue.queue, posting);
+      taken = offer(queue, posting);
     }
   }
   if (taken) queue.postings.push_back(&posting);
@@ -191,7 +191,7 @@ void Tuples::landed(TuplePosting& posting, size_t bytes, Error error) {
   ++queue.landed;
   queue.used = ++clock_in_;
   if (queue.state == TupleQueue::State::draining) {
-    landed_owed(queue, posting, bytes);
+    landed_owed(queue, posting, bytes, std::move(error));
     postings_.destroy(&posting);
     land(queue);
     close_if_drained(queue);
@@ -211,11 +211,15 @@ void Tuples::landed(TuplePosting& posting, size_t bytes, Error error) {
 }
 
 // The queue has stopped: the message is one whose envelope is here.
-void Tuples::landed_owed(TupleQueue& queue, TuplePosting& posting, size_t bytes) {
+void Tuples::landed_owed(TupleQueue& queue, TuplePosting& posting, size_t bytes, Error error) {
   TERN_ASSERT(!queue.owed.empty() && queue.owed.front()->posted);
   std::unique_ptr<TupleOwed> owed = std::move(queue.owed.front());
   queue.owed.pop_front();
   if (ReceiveRequest* receive = owed->receive) {
+    if (error) {
+      receives_.fail(*receive, std::move(error));
+      return;
+    }
     if (!owed->known) receives_.match(*receive, *queue.from, header_of(queue), bytes);
     const std::byte* from = owed->data ? owed->data.get() : posting.bounce.get();
     if (from) Receives::unpack(*receive, from, size_t(receive->status.bytes));

@@ -19,6 +19,7 @@ void Tuples::on_repair(Endpoint& peer, const wire::Header& header, const std::by
   if (!wire::parse_body(payload, bytes, asked)) return;
   wire::TupleResumeBody body{};
   TupleQueue* queue = queues_.find(header.token);
+  if (queue && queue->lost) return;  // its sender knows by now
   if (!queue || queue->from != &peer || queue->remote != asked.line) {
     body.result = wire::TupleResumeBody::closed;
   } else {
@@ -33,7 +34,7 @@ void Tuples::on_repair(Endpoint& peer, const wire::Header& header, const std::by
 void Tuples::on_resume(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   wire::TupleResumeBody body;
   TupleLine* line = lines_.find(header.token);
-  if (!wire::parse_body(payload, bytes, body) || !line || line->to != &peer) return;
+  if (!wire::parse_body(payload, bytes, body) || !line || line->to != &peer || line->lost) return;
   if (body.result == wire::TupleResumeBody::failed) {
     line->path->abandon(*line->queue);
     return;

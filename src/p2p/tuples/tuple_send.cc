@@ -112,9 +112,13 @@ bool Tuples::post(TupleLine& line, SendRequest& send, size_t bytes) {
   return true;
 }
 
-// A message has been received, or its peer is lost.
+// A message has been received, or its path or peer is lost.
 void Tuples::arrived(TupleMessage& message, Error error) {
   TupleLine& line = *message.line;
+  if (error && message.state == TupleMessage::State::in_queue && line.path->tuple_properties().replaceable) {
+    message.state = TupleMessage::State::returned;  // until on_queues_lost, or on_peer_lost
+    return;
+  }
   SendRequest* request = message.request;
   TERN_ASSERT(message.index < line.sent && line.state != TupleLine::State::asked);
   IntrusiveList<TupleMessage>::remove(&message);
@@ -195,7 +199,7 @@ void Tuples::on_answer(Endpoint& peer, const wire::Header& header, const std::by
   line->remote = body.queue;
   line->state = TupleLine::State::open;
   line->used = clock_out_;
-  if (line->path->join(*line->queue, answer)) {
+  if (line->lost || line->path->join(*line->queue, answer)) {
     end(*line, nullptr);
     return;
   }
@@ -265,6 +269,9 @@ void Tuples::on_message(Endpoint& peer, const wire::Header& header, const std::b
     case wire::Kind::tuple_stopped: on_stopped(peer, header, payload, bytes); return;
     case wire::Kind::tuple_repair: on_repair(peer, header, payload, bytes); return;
     case wire::Kind::tuple_resume: on_resume(peer, header, payload, bytes); return;
+    case wire::Kind::tuple_lost: on_lost(peer, header, payload, bytes); return;
+    case wire::Kind::tuple_landed: on_landed(peer, header, payload, bytes); return;
+    case wire::Kind::tuple_want: on_want(peer, header, payload, bytes); return;
     default: return;
   }
 }

@@ -132,6 +132,7 @@ void Tuples::match_owed(TupleQueue& queue) {
     const bool known = next < queue.envelopes.size() && queue.envelopes[next].index == index;
     TERN_ASSERT(known || posting);  // else the two sides count differently
     TupleOwed& owed = owe(queue, known ? queue.envelopes[next] : wire::TupleOwedBody{});
+    owed.body.index = index;
     next += known;
     owed.known = known;
     ReceiveRequest* receive = nullptr;
@@ -239,6 +240,7 @@ void Tuples::discard(UnexpectedMessage& message) {
 void Tuples::land(TupleQueue& queue) {
   for (auto& owed : queue.owed) {
     if (owed->posted) continue;
+    if (queue.lost && !queue.fetching) return;  // those before it come first
     if (owed->state == TupleOwed::State::waiting || !post(queue, owed->receive, owed.get())) return;
     owed->posted = true;
   }
@@ -276,6 +278,11 @@ void Tuples::lose_queue(TupleQueue& queue) {
 }
 
 void Tuples::on_peer_lost(Endpoint& peer) {
+  lines_.for_each([&](TupleLine& line) {
+    if (line.to != &peer) return;
+    for (size_t returned = line.returned(); returned != 0; --returned)
+      arrived(*line.out.front(), endpoints_.loss_of(peer.peer));
+  });
   lines_.for_each([&](TupleLine& line) {
     if (line.to != &peer || !line.out.empty()) return;
     auto entry = entries_.find(line.key);

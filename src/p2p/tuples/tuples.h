@@ -37,8 +37,16 @@
 //     <--------------------------------- resume
 //     message =================================>   those that have not landed, again
 //
+// Loss. When the lane goes on by another path (fabric/scheduler/), its queues are over. They are stopped as above; then
+// the messages that have not landed are fetched over the lane, in order, each when it is matched:
+//
+//     owed x n, stopped, lost ---------------->    the queue's path delivers nothing more
+//     <------------------------------- landed      how many have landed
+//     <--------------------------------- want      the next one has its receive
+//     data ----------------------------------->
+//
 // tuple_send.cc: the sender; tuple_receive.cc: the receiver; tuple_stop.cc: stopping, on the receiver's side;
-// tuple_repair.cc: repair, both sides.
+// tuple_repair.cc: repair, both sides; tuple_loss.cc: loss of the path, both sides.
 // Thread rule: under the rank's lock.
 #pragma once
 
@@ -84,11 +92,22 @@ struct TupleKeyHash {
 
 /// A message in a queue. Hook: in its line's `out`.
 struct TupleMessage final : TupleSend, ListHook<TupleMessage> {
+  enum class State : uint8_t {
+    in_queue,
+    returned,  ///< its path is lost; it is not known whether it has landed
+    fetched,   ///< `again` is on its way
+  };
+  /// The message once more, over the lane.
+  struct Again final : SendOperation {
+    TupleMessage* message = nullptr;
+  };
   TupleLine* line = nullptr;
   SendRequest* request = nullptr;  ///< null: copied, the sender is free
   uint32_t index = 0, position = 0, order = 0;
+  State state = State::in_queue;
   bool lent = false;                    ///< `data` is the path's
   std::unique_ptr<std::byte[]> packed;  ///< of noncontiguous data
+  std::unique_ptr<Again> again;         ///< null: the peer has not asked for it
 };
 
 /// The sender's end of one queue, from ask until its last message has arrived.
@@ -99,12 +118,15 @@ struct TupleLine {
   Endpoint* to = nullptr;
   TupleKey key;
   State state = State::asked;
+  bool lost = false;    ///< its path is, and the lane goes on
   uint32_t token = 0;   ///< ours
   uint32_t remote = 0;  ///< the receiver's
   TupleSendQueue* queue = nullptr;
   uint32_t sent = 0;
   uint64_t used = 0;  ///< when, in messages sent by this rank
   IntrusiveList<TupleMessage> out;
+  /// Of `out`: those in that state.
+  size_t returned();
 };
 
 /// What a sender knows of a tuple.
@@ -153,6 +175,8 @@ struct TupleQueue {
   TupleKey key;
   State state = State::accepted;
   bool stopping = false;  ///< a stop is out
+  bool lost = false;      ///< its path is, and the lane goes on: nothing more lands in it
+  bool fetching = false;  ///< lost, and the sender waits for wants
   bool holds = false;     ///< it holds back its communicator's receives until it has stopped
   uint32_t token = 0;     ///< ours
   uint32_t remote = 0;    ///< the sender's
@@ -226,6 +250,11 @@ class Tuples {
 
   void on_message(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void on_peer_lost(Endpoint& peer);
+  /// As of Sink; both sides of a queue.
+  void on_queues_lost(Endpoint& peer);
+  /// Of a tuple_data: where it goes, and when it is there.
+  Landing landing_of(Endpoint& from, const wire::Header& header);
+  void landed(Endpoint& from, const wire::Header& header, size_t bytes, Error error);
   /// A rank without tuple queues answers so.
   static void refuse(ControlMessages& control, Endpoint& peer, const wire::Header& header, bool never);
 
@@ -254,6 +283,15 @@ class Tuples {
   void on_repair(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   void on_resume(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
 
+  // tuple_loss.cc
+  TupleQueue* fetching_queue(Endpoint& from, const wire::Header& header) const;
+  void on_lost(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void on_landed(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void on_want(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
+  void send_again(TupleMessage& message, uint32_t queue);
+  void want(TupleQueue& queue, const TupleOwed& owed);
+  bool offer(TupleQueue& queue, TuplePosting& posting);
+
   // tuple_receive.cc
   void on_ask(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes);
   bool may_open(const TupleKey& key, const TupleContext* context);
@@ -262,7 +300,7 @@ class Tuples {
   void feed(TupleQueue& queue);
   bool post(TupleQueue& queue, ReceiveRequest* receive, TupleOwed* owed);
   void landed(TuplePosting& posting, size_t bytes, Error error);
-  void landed_owed(TupleQueue& queue, TuplePosting& posting, size_t bytes);
+  void landed_owed(TupleQueue& queue, TuplePosting& posting, size_t bytes, Error error);
   wire::Header header_of(const TupleQueue& queue) const;
   TupleQueue* queue_of(const ReceiveRequest& receive);
 

@@ -40,6 +40,7 @@ RdmaTuples::RdmaTuples(RdmaAdapter& adapter, RegistrationCache& registrations, c
   if (scratch_bytes_ != 0)
     scratch_pieces_ = uint32_t(std::min<size_t>((wanted + scratch_bytes_ - 1) / scratch_bytes_, most_pieces));
   tuple_properties_.longest_bytes = std::min(wanted, scratch_bytes_ * scratch_pieces_);
+  tuple_properties_.ends_with_lane = true;
   tuple_properties_.depth = std::min(kDepth, able.max_srq_depth);
 }
 
@@ -386,6 +387,22 @@ void RdmaTuples::received(Posting& posting, const Completion& completion) {
   receive.done(receive, completion.bytes, Error());
 }
 
+// What the peer's messages have filled; its other completions are over.
+void RdmaTuples::deliver_stashed(const Peer& peer) {
+  std::vector<Completion> its;
+  std::erase_if(stash_, [&](const Completion& completion) {
+    if (completion.id & kSendBit) return false;
+    if (reinterpret_cast<Posting*>(completion.id)->queue->peer != &peer) return false;
+    its.push_back(completion);
+    return true;
+  });
+  for (const Completion& completion : its) received(*reinterpret_cast<Posting*>(completion.id), completion);
+}
+
+void RdmaTuples::reopen(PeerId id) {
+  if (auto found = peers_.find(id); found != peers_.end()) found->second.lost = false;
+}
+
 // Queue pairs are destroyed first: work in the adapter is dropped with them, and touches no memory any more.
 void RdmaTuples::lose(PeerId id, const Error& reason) {
   auto found = peers_.find(id);
@@ -395,6 +412,7 @@ void RdmaTuples::lose(PeerId id, const Error& reason) {
   peer.initiators.clear();
   peer.targets.clear();
   stash();
+  deliver_stashed(peer);
   for (Sending* sending = peer.out.front(); sending; sending = peer.out.next(sending))
     forget(reinterpret_cast<uint64_t>(sending) | kSendBit);
   while (Sending* sending = peer.out.pop_front()) {

@@ -70,6 +70,8 @@ class RdmaTuples final : public TupleQueues {
   bool has_unsent() const { return outstanding_ != 0; }
   /// The lane is lost: its queue pairs go, its sends end with the error.
   void lose(PeerId peer, const Error& reason);
+  /// The lane begins anew. Earlier queues carry nothing more.
+  void reopen(PeerId peer);
   /// The adapter reports an error of that queue pair. One that carries messages is repaired when those come back.
   void on_pair_error(uint32_t number);
 
@@ -147,6 +149,7 @@ class RdmaTuples final : public TupleQueues {
   uint32_t settle_stash(ReceiveQueue& queue);
   void stash();
   void forget(uint64_t id);
+  void deliver_stashed(const Peer& peer);
   void sent(Sending& sending, const Completion& completion);
   void received(Posting& posting, const Completion& completion);
   void drop(Posting& posting);
