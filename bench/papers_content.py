@@ -35,7 +35,7 @@ PAPERS = [
             ("a connection that fails is made anew without loss", "src/p2p/tuples/tuple_repair.cc"),
         ],
         "applications": "bench/applications --npb FOLDER --only figure6",
-        "missing": [("Figure 6: class C", "computation takes minutes of a core for a step"), ("BT", "the paper has no number of it")],
+        "missing": [("Figure 6: class C", "computation takes minutes of a core for a step")],
     },
     {
         "id": "ethernet", "recording": "gigabit", "applications": "bench/applications --npb FOLDER --only figure4.12",
