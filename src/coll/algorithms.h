@@ -74,7 +74,8 @@ void reduce_leaders(Builder& b, const Operands& o);
 void reduce_lanes(Builder& b, const Operands& o);
 void allreduce_leaders(Builder& b, const Operands& o);
 void allreduce_lanes(Builder& b, const Operands& o);
-void reduce_scatter_lanes(Builder& b, const Operands& o);  ///< also reduce_scatter_block
+void reduce_scatter_leaders(Builder& b, const Operands& o);  ///< also reduce_scatter_block
+void reduce_scatter_lanes(Builder& b, const Operands& o);    ///< also reduce_scatter_block
 
 // node.cc: through the shared memory of a NodeTeam, complete on return. Each returns its error.
 Error barrier_node(NodeTeam& team, const Operands& o);

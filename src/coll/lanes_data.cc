@@ -171,54 +171,66 @@ void scatter_leaders(Builder& b, const Operands& o) {
   build_inside(tree.lanes, Operation::scatter, tree.node);
 }
 
-// Leaders collect their node's blocks, exchange them, and broadcast everything in their node. All data lie packed, node
-// after node.
+// Leaders collect their node's blocks, exchange them, and broadcast everything in their node. Where all blocks are
+// alike and ranks go node by node, the blocks lie where they belong all the time; else packed, node after node.
 //
 //   b, c ──> a, e ──> d      a <──abc de──> d      a ──abcde──> b, c   d ──abcde──> e
 void allgather_leaders(Builder& b, const Operands& o) {
   Lanes lanes(b, 1);
-  const int nodes = lanes.levels.nodes();
+  const Levels& levels = lanes.levels;
+  const int nodes = levels.nodes();
   auto* counts = static_cast<int64_t*>(static_cast<void*>(b.temporary(sizeof(int64_t) * size_t(2 * nodes))));
   if (!lanes || !counts) return;
+  const bool direct = levels.in_blocks() && o.receive.shape == Side::Shape::uniform;
   int64_t* begins = counts + nodes;
   int64_t total = 0;
   for (int n = 0; n < nodes; ++n) {
     begins[n] = total;
-    total += counts[n] = int64_t(NodeBlocks(lanes.levels, o.receive, n).bytes);
+    total += counts[n] = direct ? levels.members(n) * o.receive.count : Count(NodeBlocks(levels, o.receive, n).bytes);
   }
-  std::byte* packed = b.temporary(size_t(total));
+  Side all = direct ? o.receive : side_of(b.temporary(size_t(total)), 0, b.byte());
+  all.count = total;
   const Block own = own_block(b, o);
   if (lanes.works()) {
-    std::byte* at = packed + begins[lanes.node];
+    std::byte* at = all.buffer + begins[lanes.node] * all.type->extent();
     for (int i = 0; i < lanes.members; ++i) {
-      const size_t bytes = o.receive.block(lanes.rank(lanes.node, i)).bytes();
-      if (i == lanes.index) b.pack(own, at);
-      else lanes.inside.receive_bytes(at, bytes, i);
-      at += bytes;
+      const Block block = o.receive.block(lanes.rank(lanes.node, i));
+      if (i == lanes.index) {
+        if (!direct) b.pack(own, at);
+        else if (!o.in_place) b.copy(own, block);
+      } else {
+        if (direct) lanes.inside.receive(block, i);
+        else lanes.inside.receive_bytes(at, block.bytes(), i);
+      }
+      at += direct ? o.receive.stride() : Aint(block.bytes());
     }
     b.fence_receives();
     Operands exchange;
     exchange.in_place = true;
-    exchange.receive.shape = Side::Shape::vector;
-    exchange.receive.buffer = packed;
-    exchange.receive.type = &b.byte();
-    exchange.receive.counts = CountArray(counts);
-    exchange.receive.displs = CountArray(begins);
-    build_flat(lanes.across, Operation::allgatherv, exchange);
+    exchange.receive = all;
+    if (levels.fewest() == levels.most() && direct) {
+      exchange.receive.count = counts[0];
+      build_flat(lanes.across, Operation::allgather, exchange);
+    } else {
+      exchange.receive.shape = Side::Shape::vector;
+      exchange.receive.counts = CountArray(counts);
+      exchange.receive.displs = CountArray(begins);
+      build_flat(lanes.across, Operation::allgatherv, exchange);
+    }
     b.fence_receives();
   } else {
     lanes.inside.send(own, lanes.leader);
+    if (o.in_place) b.fence();  // the broadcast comes into the same memory
   }
-  Operands all;
-  all.receive.buffer = packed;
-  all.receive.count = total;
-  all.receive.type = &b.byte();
-  all.root = lanes.leader;
-  build_inside(lanes, Operation::bcast, all);
+  Operands everything;
+  everything.receive = all;
+  everything.root = lanes.leader;
+  build_inside(lanes, Operation::bcast, everything);
+  if (direct) return;
   b.fence();
   for (int n = 0; n < nodes; ++n) {
-    NodeBlocks(lanes.levels, o.receive, n)
-        .unpack(b, packed + begins[n], n == lanes.node && o.in_place ? lanes.index : -1);
+    NodeBlocks(levels, o.receive, n)
+        .unpack(b, all.buffer + begins[n], n == lanes.node && o.in_place ? lanes.index : -1);
   }
 }
 

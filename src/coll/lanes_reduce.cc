@@ -154,6 +154,47 @@ struct Results {
 };
 }  // namespace
 
+// Small vectors: each node reduces to its leader, the leaders reduce and scatter what each node needs, and give it to
+// their members. A node's results must be neighbours: where ranks do not go node by node, as reduce_scatter_lanes.
+void reduce_scatter_leaders(Builder& b, const Operands& o) {
+  if (!b.environment().levels->in_blocks()) return reduce_scatter_lanes(b, o);
+  Lanes lanes(b, 1);
+  Results results(b, o);
+  const Levels& levels = lanes.levels;
+  auto* counts = static_cast<int64_t*>(static_cast<void*>(b.temporary(sizeof(int64_t) * size_t(levels.nodes()))));
+  if (!lanes || !results.begins || !counts) return;
+  const Datatype& type = results.type;
+  auto begin_of = [&](int n) { return results.begins[n == levels.nodes() ? b.size() : levels.rank(n, 0)]; };
+  Operands node;
+  node.op = o.op;
+  node.root = lanes.leader;
+  node.send.buffer = const_cast<std::byte*>(o.contribution());
+  node.send.count = node.receive.count = results.begins[b.size()];
+  node.send.type = node.receive.type = &type;
+  if (lanes.works()) node.receive.buffer = b.temporary(node.receive.count, type);
+  build_inside(lanes, Operation::reduce, node);
+  if (!lanes.works()) {
+    b.fence();  // in place, the result comes where the contribution was
+    lanes.inside.receive(o.receive.buffer, results.length(b.rank()), type, lanes.leader);
+    return;
+  }
+  b.fence_receives();
+  for (int n = 0; n < levels.nodes(); ++n) counts[n] = begin_of(n + 1) - begin_of(n);
+  Operands across = node;
+  across.send.buffer = node.receive.buffer;
+  across.receive.buffer = b.temporary(counts[lanes.node], type);
+  across.receive.shape = Side::Shape::vector;
+  across.receive.counts = CountArray(counts);
+  build_flat(lanes.across, Operation::reduce_scatter, across);
+  b.fence();
+  for (int i = 0; i < lanes.members; ++i) {
+    const int rank = lanes.rank(lanes.node, i);
+    std::byte* result = element(across.receive.buffer, results.begins[rank] - begin_of(lanes.node), type);
+    if (i == lanes.index) b.copy(result, o.receive.buffer, results.length(rank), type);
+    else lanes.inside.send(result, results.length(rank), type, i);
+  }
+}
+
 // Inside the node, member k collects and combines what is meant for the processes that it serves: members k of all
 // nodes, and k + members and so on of larger ones. Then each process gets one combined block from each other node.
 void reduce_scatter_lanes(Builder& b, const Operands& o) {

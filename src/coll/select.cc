@@ -126,6 +126,8 @@ constexpr Algorithm kTable[] = {
    "two ranks: one exchange"},
 
   {O::reduce_scatter, "node", reduce_scatter_node, 0, kAny, 2, kMax, "one hand-over"},
+  {O::reduce_scatter, "leaders", reduce_scatter_leaders, A::kCommutative | A::kLevels, 0, 8 * k1K, 3, kMax,
+   "one message for a node"},
   {O::reduce_scatter, "lanes", reduce_scatter_lanes, A::kCommutative | A::kLevels, 0, kAny, 3, kMax,
    "each block leaves a node once, all members share the work"},
   {O::reduce_scatter, "halving", reduce_scatter_halving, A::kCommutative, 0, 32 * k1K, 4, kMax,
@@ -135,6 +137,8 @@ constexpr Algorithm kTable[] = {
   {O::reduce_scatter, "pairwise", reduce_scatter_pairwise, A::kNothing, 0, kAny, 1, kMax,
    "each block moves once; any operator"},
   {O::reduce_scatter_block, "node", reduce_scatter_node, 0, kAny, 2, kMax, "one hand-over"},
+  {O::reduce_scatter_block, "leaders", reduce_scatter_leaders, A::kCommutative | A::kLevels, 0, 8 * k1K, 3, kMax,
+   "as reduce_scatter"},
   {O::reduce_scatter_block, "lanes", reduce_scatter_lanes, A::kCommutative | A::kLevels, 0, kAny, 3, kMax,
    "as reduce_scatter"},
   {O::reduce_scatter_block, "halving", reduce_scatter_halving, A::kCommutative, 0, 32 * k1K, 4, kMax,
