@@ -5,9 +5,12 @@ import pty
 import re
 import select
 import shutil
+import signal
+import struct
 import subprocess
 import time
 import unittest
+from pathlib import Path
 
 from common import BUILD, MPIEXEC, SANITIZED, SLOW, environment, main, new_mark, run, start, wait_until_gone
 
@@ -51,6 +54,20 @@ class Top(unittest.TestCase):
         self.assertLess(float(self.row(text, 0).split()[4]), 60)
         self.assertGreater(float(self.row(text, 0).split()[5]), 10)  # messages a second
         self.assertGreater(float(self.row(text, 1).split()[7]), 1)  # MiB
+
+    def test_a_rank_that_shows_nonsense(self):
+        """What a faulty program has written into its page neither ends a rank nor reaches the terminal."""
+        child = self.job("polling", 2)
+        process = int(self.row(self.top(child), 1).split()[3])
+        page = next(file for file in Path(f"/proc/{process}/fd").iterdir() if "memfd:tern-rank" in os.readlink(file))
+        with open(page, "r+b", buffering=0) as file:
+            file.seek(24)  # base/rank_page.h: what signal to send; the host
+            file.write(struct.pack("=i", signal.SIGKILL) + b"\x1b[2J" + b"\xff" * 59)
+        for _ in range(3):
+            text = self.top(child)
+            self.assertNotIn("\x1b", text)
+            self.assertIn("?[2J", self.row(text, 1))
+        self.assertIsNone(child.poll())
 
     def test_place_of_a_rank_that_runs(self):
         child = self.job("polling", 2)

@@ -4,21 +4,22 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <string_view>
 #include <thread>
 
-#include "base/counters.h"
+#include "page_view.h"
 
 namespace tern::top {
 namespace {
@@ -84,50 +85,29 @@ std::vector<pid_t> children_of(pid_t process) {
   return found;
 }
 
-/// Maps the page that the process shows; null: it shows none.
-RankPage* map_page(pid_t process) {
+std::optional<PageView> page_in(int file, pid_t process) {
+  std::byte bytes[sizeof(RankPage)];
+  const ssize_t got = pread(file, bytes, sizeof bytes, 0);
+  return read_page({bytes, size_t(std::max<ssize_t>(got, 0))}, process);
+}
+
+/// Opens the page that the process shows; -1: it shows none.
+int open_page(pid_t process) {
   const std::string folder = fmt::format("/proc/{}/fd", process);
   DIR* files = opendir(folder.c_str());
-  RankPage* page = nullptr;
-  while (const dirent* entry = files ? readdir(files) : nullptr) {
+  int page = -1;
+  while (const dirent* entry = files && page < 0 ? readdir(files) : nullptr) {
     const std::string path = folder + "/" + entry->d_name;
     char target[64] = "";
     if (readlink(path.c_str(), target, sizeof target - 1) <= 0) continue;
     if (!std::string_view(target).starts_with(std::string("/memfd:") + RankPage::kName + " ")) continue;
     const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
-    struct stat status {};
-    void* mapped = MAP_FAILED;
-    if (file >= 0 && fstat(file, &status) == 0 && size_t(status.st_size) >= sizeof(RankPage))
-      mapped = mmap(nullptr, sizeof(RankPage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (file >= 0) close(file);
-    if (mapped == MAP_FAILED) continue;
-    page = static_cast<RankPage*>(mapped);
-    if (std::memcmp(page->magic, RankPage::kMagic, sizeof page->magic) == 0 && page->bytes == sizeof(RankPage) &&
-        page->process == int32_t(process)) {
-      break;
-    }
-    munmap(mapped, sizeof(RankPage));  // of another release, or of the parent, from before a fork
-    page = nullptr;
+    if (file < 0) continue;
+    if (page_in(file, process)) page = file;
+    else close(file);  // of another release, or of the parent, from before a fork
   }
   if (files) closedir(files);
   return page;
-}
-
-uint64_t sum_of(const CounterRow& row, const Counters& counters) {
-  uint64_t total = 0;
-  for (uint32_t i = 0; i < row.elements; ++i) total += row.in(counters)[i];
-  return total;
-}
-
-/// What is sent, over all protocols or by one: rows "sent_eager" and "sent_eager_bytes".
-template <typename Take>
-void for_each_sent(const Counters& counters, Take&& take) {
-  for (const CounterRow& row : counter_rows()) {
-    const std::string_view name = row.name;
-    if (row.elements == 1 || !name.starts_with("sent_")) continue;
-    const bool bytes = name.ends_with("_bytes");
-    take(std::string(name.substr(5, name.size() - 5 - (bytes ? 6 : 0))), bytes, sum_of(row, counters));
-  }
 }
 
 std::vector<pid_t> jobs() {
@@ -148,9 +128,9 @@ std::vector<pid_t> jobs() {
 }  // namespace
 
 struct Top::Seen {
-  RankPage* page;
-  Counters before{};
-  bool first = true;
+  const pid_t process;
+  const int file;                              ///< of its page
+  std::optional<Counters> before;              ///< nothing: at the first look
   uint32_t samples = 0, inside = 0;            ///< of the page, at the last look
   uint32_t asleep_samples = 0, asleep_in = 0;  ///< since the last look: it slept, and in the library
 
@@ -160,21 +140,21 @@ struct Top::Seen {
   };
   std::map<uint64_t, Code> code;  ///< mapped files by their begin; empty: not read yet
 
-  explicit Seen(RankPage* shown) : page(shown) {}
-  ~Seen() { munmap(page, sizeof(RankPage)); }
+  Seen(pid_t of, int page) : process(of), file(page) {}
+  ~Seen() { close(file); }
   Seen(const Seen&) = delete;
   Seen& operator=(const Seen&) = delete;
 
   void read_code() {
     code.clear();
-    std::istringstream maps(file_text(fmt::format("/proc/{}/maps", page->process)));
+    std::istringstream maps(file_text(fmt::format("/proc/{}/maps", process)));
     std::map<std::string, uint64_t> bases;
     for (std::string line; std::getline(maps, line);) {
       uint64_t begin = 0, end = 0;
       const size_t path = line.find('/');
       if (path == line.npos || std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
-      const std::string file = line.substr(path);
-      code[begin] = {end, bases.try_emplace(file, begin).first->second, file};
+      const std::string name = line.substr(path);
+      code[begin] = {end, bases.try_emplace(name, begin).first->second, name};
     }
   }
 };
@@ -206,8 +186,8 @@ void Top::find_ranks() {
   for (size_t next = 0; next < open.size(); ++next) {
     for (const pid_t process : children_of(open[next])) {
       if (ranks_.contains(process)) continue;
-      RankPage* page = is_ours(process) ? map_page(process) : nullptr;
-      if (page) ranks_.emplace(process, std::make_unique<Seen>(page));
+      const int page = is_ours(process) ? open_page(process) : -1;
+      if (page >= 0) ranks_.emplace(process, std::make_unique<Seen>(process, page));
       else open.push_back(process);
     }
   }
@@ -224,10 +204,12 @@ void Top::sample() {
       ++seen->asleep_samples;
       // The library sleeps in epoll, and few programs do.
       seen->asleep_in += where.find("ep_poll") != where.npos || where.find("epoll_wait") != where.npos;
-    } else if (seen->page->signal != 0 && seen->page->rank >= 0) {
-      seen->page->asked.store(1);
-      kill(process, seen->page->signal);
+      continue;
     }
+    const std::optional<PageView> page = page_in(seen->file, process);
+    if (!page || page->signal == 0 || page->rank < 0) continue;
+    const uint32_t one = 1;
+    if (pwrite(seen->file, &one, sizeof one, offsetof(RankPage, asked)) == sizeof one) kill(process, page->signal);
   }
 }
 
@@ -240,7 +222,8 @@ std::vector<TopRank> Top::look(double seconds) {
   find_ranks();
   std::vector<TopRank> shown;
   for (auto& [process, seen] : ranks_) {
-    if (seen->page->rank >= 0) shown.push_back(describe(*seen, seconds));
+    const std::optional<PageView> page = page_in(seen->file, process);
+    if (page && page->rank >= 0) shown.push_back(describe(*seen, *page, seconds));
   }
   std::sort(shown.begin(), shown.end(), [](const TopRank& a, const TopRank& b) { return a.rank < b.rank; });
   return shown;
@@ -248,8 +231,7 @@ std::vector<TopRank> Top::look(double seconds) {
 
 // Which file's code it is, from /proc/PID/maps; where its first byte is. That text is long: it is read again only for
 // an address that it did not have, since a library was loaded.
-std::string Top::place_of(Seen& seen) {
-  const uint64_t address = seen.page->place;
+std::string Top::place_of(Seen& seen, uint64_t address) {
   for (bool fresh : {false, true}) {
     if (fresh) seen.read_code();
     const auto next = seen.code.upper_bound(address);
@@ -260,43 +242,29 @@ std::string Top::place_of(Seen& seen) {
   return "";
 }
 
-TopRank Top::describe(Seen& seen, double seconds) {
-  const RankPage& page = *seen.page;
+TopRank Top::describe(Seen& seen, const PageView& page, double seconds) {
   TopRank shown;
   shown.rank = page.rank;
-  shown.process = page.process;
-  shown.host = std::string(page.host, strnlen(page.host, sizeof page.host));
-  const auto fields = stat_fields(page.process);
+  shown.process = seen.process;
+  shown.host = page.host;
+  const auto fields = stat_fields(seen.process);
   if (fields.size() > kProcessor) shown.core = std::atoi(fields[kProcessor].c_str());
-  const uint32_t samples = page.samples, inside = page.samples_inside;
-  const uint32_t asked = samples - seen.samples + seen.asleep_samples;
-  const uint32_t in = inside - seen.inside + seen.asleep_in;
-  shown.in_mpi = asked == 0 ? -1 : double(in) / double(asked);
-  const bool now_inside = seen.asleep_samples != 0 ? seen.asleep_in != 0 : inside != seen.inside;
-  seen.samples = samples, seen.inside = inside, seen.asleep_samples = seen.asleep_in = 0;
+  const uint32_t asked = page.samples - seen.samples + seen.asleep_samples;
+  const uint32_t in = page.samples_inside - seen.inside + seen.asleep_in;
+  shown.in_mpi = asked == 0 ? -1 : std::min(1.0, double(in) / double(asked));
+  const bool now_inside = seen.asleep_samples != 0 ? seen.asleep_in != 0 : page.samples_inside != seen.inside;
+  seen.samples = page.samples, seen.inside = page.samples_inside, seen.asleep_samples = seen.asleep_in = 0;
   if (!now_inside) {
     shown.waits = "computes";
-  } else if (inside == 0) {
+  } else if (page.samples_inside == 0) {
     shown.waits = "asleep in MPI";
   } else {
-    const std::string place = place_of(seen);
-    shown.waits = std::string(page.call, strnlen(page.call, sizeof page.call)) + (place.empty() ? "" : " at " + place);
+    const std::string place = place_of(seen, page.place);
+    shown.waits = page.call + (place.empty() ? "" : " at " + place);
   }
-  const Counters now = page.counters;
-  for_each_sent(now, [&](const std::string& protocol, bool bytes, uint64_t sum) {
-    if (bytes) shown.by_protocol[protocol] += double(sum);
-    (bytes ? shown.bytes_s : shown.messages_s) += double(sum);
-  });
-  for_each_sent(seen.before, [&](const std::string& protocol, bool bytes, uint64_t sum) {
-    if (bytes) shown.by_protocol[protocol] -= double(sum);
-    (bytes ? shown.bytes_s : shown.messages_s) -= double(sum);
-  });
-  for (auto* value : {&shown.bytes_s, &shown.messages_s}) *value = seen.first ? 0 : *value / seconds;
-  for (auto& [protocol, bytes] : shown.by_protocol) bytes = seen.first ? 0 : bytes / seconds;
-  seen.before = now;
-  seen.first = false;
-  shown.unexpected_bytes = now.unexpected_bytes;
-  std::istringstream memory(file_text(fmt::format("/proc/{}/statm", page.process)));
+  show_counters(shown, page.counters, seen.before ? &*seen.before : nullptr, seconds);
+  seen.before = page.counters;
+  std::istringstream memory(file_text(fmt::format("/proc/{}/statm", seen.process)));
   uint64_t pages = 0, resident = 0;
   memory >> pages >> resident;
   shown.resident_bytes = resident * uint64_t(sysconf(_SC_PAGESIZE));

@@ -14,10 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "base/rank_page.h"
 #include "mpiexec/places.h"
 
 namespace tern::top {
+
+struct PageView;  // page_view.h
 
 /// One rank between two looks.
 struct TopRank {
@@ -53,8 +54,8 @@ class Top {
   explicit Top(pid_t job);
   void find_ranks();
   void sample();
-  TopRank describe(Seen& seen, double seconds);
-  std::string place_of(Seen& seen);
+  TopRank describe(Seen& seen, const PageView& page, double seconds);
+  std::string place_of(Seen& seen, uint64_t address);
 
   pid_t job_;
   std::map<pid_t, std::unique_ptr<Seen>> ranks_;
@@ -64,6 +65,8 @@ class Top {
 enum class TopOrder { rank, in_mpi, messages, bytes, memory };
 /// A table, a line for each rank, the first line names the columns.
 std::vector<std::string> top_lines(std::vector<TopRank> ranks, TopOrder order);
+/// "12.3k".
+std::string scaled(double value);
 /// On a terminal until the user or the job ends; else one table. The exit code.
 int show(Top& top);
 
