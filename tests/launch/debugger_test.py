@@ -1,10 +1,16 @@
 """Debuggers: gdb reads mpiexec's process table (MPIR) when all ranks are there, and none has left MPI_Init."""
+import ctypes.util
+import json
 import os
+import pty
 import re
+import select
+import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -111,6 +117,40 @@ continue
             self.assertRegex(done.stdout, re.compile(words, re.M), text)
         self.assertEqual(done.returncode, 0, text)
 
+    @unittest.skipUnless(ctypes.util.find_library("edit"), "there is no libedit: install it (scripts/packages/test.txt)")
+    def test_arrows_and_history(self):
+        """At a terminal the last line is there again by an arrow, and may be changed."""
+        screen, other = pty.openpty()
+        child = subprocess.Popen([MPIEXEC, "-gdb", "-n", "2", PROGRAM, "balanced", "1"], stdin=other, stdout=other, stderr=other,
+                                 env=environment(TERM="xterm", INPUTRC="/dev/null"), close_fds=True)
+        os.close(other)
+        text = b""
+
+        def wait_for(words):
+            nonlocal text
+            until = time.monotonic() + 60 * SLOW
+            while not (found := re.search(words, text)) and time.monotonic() < until:
+                if select.select([screen], [], [], 0.2)[0]:
+                    try:
+                        text += os.read(screen, 65536)
+                    except OSError:
+                        break
+            self.assertTrue(found, text)
+            text = text[found.end():]
+        wait_for(rb"\(gdb 0-1\) ")
+        os.write(screen, b"print 100+11\n")
+        wait_for(rb"\[0-1\] \$1 = 111")
+        wait_for(rb"\(gdb 0-1\) ")
+        os.write(screen, b"\x1b[A\x7f2\n")  # up, backspace, 2
+        wait_for(rb"\[0-1\] \$2 = 112")
+        wait_for(rb"\(gdb 0-1\) ")
+        os.write(screen, b"print 7\x1b[D5\n")  # left
+        wait_for(rb"\[0-1\] \$3 = 57")
+        wait_for(rb"\(gdb 0-1\) ")
+        os.write(screen, b"\x04")  # end
+        self.assertEqual(child.wait(30 * SLOW), 0)
+        os.close(screen)
+
     def test_quit_in_the_middle(self):
         mark = new_mark()
         done = self.prompt("break MPI_Barrier", "break MPI_Allreduce", "run", "backtrace 1", "quit", LAUNCH_TEST_MARK=mark)
@@ -135,6 +175,59 @@ continue
         self.assertRegex(rest, r"\[1\] \$1 = 1")
         self.assertRegex(rest, r"\[0-1\] \[Inferior 1 \(process ...\) exited normally\]")
         self.assertEqual(child.returncode, 0, text + rest)
+
+    @unittest.skipUnless(shutil.which("gdbserver"), "there is no gdbserver: install it (scripts/packages/test.txt)")
+    def test_launch_json(self):
+        """With what docs/recipes.md gives Visual Studio Code: its debug adapter sends gdb these commands for such settings."""
+        text = (Path(__file__).parents[2] / "docs/recipes.md").read_text()
+        settings = json.loads(re.search(r"```json launch.json\n(.*?)```", text, re.S)[1])
+        command = re.search(r"^mpiexec -n 2 (sh -c '.*gdbserver.*)$", text, re.M)[1]
+        configurations = {each["name"]: each for each in settings["configurations"]}
+        self.assertEqual([name for each in settings["compounds"] for name in each["configurations"]], list(configurations))
+        words = [word.replace("./program", f"{PROGRAM} balanced 2") for word in shlex.split(command)]
+        mark = new_mark()
+        job = subprocess.Popen([MPIEXEC, "-n", "2", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               env=environment(LAUNCH_TEST_MARK=mark))
+        self.addCleanup(wait_until_gone, mark, 5 * SLOW)
+        gdbs, said, listening = [], {}, 0
+        while listening < 2 and (line := job.stdout.readline()):
+            listening += line.startswith("Listening on port")
+        self.assertEqual(listening, 2)
+
+        def send(gdb, line, until=r"^\^"):
+            gdb.stdin.write(line + "\n")
+            gdb.stdin.flush()
+            while (answer := gdb.stdout.readline()) and not re.search(until, answer):
+                said[gdb] = said.get(gdb, "") + answer
+            self.assertRegex(answer, until, said.get(gdb))
+            self.assertNotRegex(answer, r"^\^error")
+            return answer
+        for each in configurations.values():
+            self.assertEqual((each["type"], each["request"], each["MIMode"], each["stopAtConnect"]), ("cppdbg", "launch", "gdb", True))
+            gdb = subprocess.Popen([each["MIMode"], "-q", "--interpreter=mi"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, env=environment())
+            gdbs.append(gdb)
+            for line in ("set debuginfod enabled off", "set mi-async on", f"file-exec-and-symbols {PROGRAM}"):
+                send(gdb, ("-gdb-" if line.startswith("set") else "-") + line)
+            send(gdb, f"-target-select remote {each['miDebuggerServerAddress']}", r"^\^connected")
+            send(gdb, "-break-insert -f balanced")
+        for gdb in gdbs:
+            send(gdb, "-exec-continue", r"^\^running")
+        for rank, gdb in enumerate(gdbs):
+            while "breakpoint-hit" not in (line := gdb.stdout.readline()) and line:
+                pass
+            self.assertIn(f'value="{rank}"', send(gdb, "-data-evaluate-expression rank"))
+            send(gdb, "-break-delete")
+        for gdb in gdbs:
+            send(gdb, "-exec-continue", r"^\^running")
+        for gdb in gdbs:
+            text = ""
+            while "exited" not in text and (line := gdb.stdout.readline()):
+                text += line
+            self.assertIn("exited normally", text)
+            gdb.communicate("-gdb-exit\n", timeout=30 * SLOW)
+        job.communicate(timeout=30 * SLOW)
+        self.assertEqual(job.returncode, 0)
 
     def test_other_hosts(self):
         done = run([MPIEXEC, "-gdb", "-host", "elsewhere.invalid", "-n", "2", "true"])

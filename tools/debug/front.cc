@@ -11,8 +11,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <utility>
 
+#include "line_editor.h"
 #include "mi.h"
 #include "mpiexec/ranges.h"
 
@@ -169,20 +171,29 @@ class Front {
       if (rank.socket >= 0 && rank.runs) kill(rank.process, SIGINT);
     }
   }
-  bool print_said() {
+  std::string take_said() {
     std::vector<std::string> texts;
     for (Rank& rank : ranks_) texts.push_back(std::exchange(rank.said, {}));
-    const std::string text = folded(texts);
-    std::fputs(text.c_str(), stdout);
+    return folded(texts);
+  }
+  void print_said() {
+    std::fputs(take_said().c_str(), stdout);
     std::fflush(stdout);
-    return !text.empty();
   }
 
   // --- The user.
   void prompt() {
     if (!terminal()) return;
-    fmt::print("(gdb {}) ", mpiexec::ranges(chosen_));
+    const std::string text = fmt::format("(gdb {}) ", mpiexec::ranges(chosen_));
+    if (editor_) return editor_->begin(text);
+    std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
+  }
+  // Ranks that went on alone have stopped.
+  void tell(const std::string& text) {
+    if (editor_) return editor_->print_above(text);
+    std::fputs(text.c_str(), stdout);
+    prompt();
   }
   /// False: the input has ended.
   bool read_line(std::string& line) {
@@ -193,7 +204,12 @@ class Front {
         typed_.erase(0, end + 1);
         return true;
       }
-      if (listen(true)) {
+      const bool typed = listen(true);
+      if (typed && editor_) {
+        const LineEditor::Taken taken = editor_->take(line);
+        if (taken == LineEditor::Taken::ended) std::fputs("\n", stdout);
+        if (taken != LineEditor::Taken::part) return taken == LineEditor::Taken::line;
+      } else if (typed) {
         char piece[4096];
         const ssize_t got = read(STDIN_FILENO, piece, sizeof piece);
         if (got <= 0) return false;
@@ -201,7 +217,7 @@ class Front {
       }
       stop_if_asked();
       const bool quiet = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.settled(true); });
-      if (quiet && print_said()) prompt();  // ranks that went on alone have stopped
+      if (const std::string text = quiet ? take_said() : std::string(); !text.empty()) tell(text);
       if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.socket < 0; })) return false;
     }
   }
@@ -253,6 +269,7 @@ class Front {
   std::vector<Rank> ranks_;
   std::vector<int> chosen_;
   std::string typed_;
+  std::unique_ptr<LineEditor> editor_ = LineEditor::load();  ///< null: the terminal's own
   long commands_ = 0;
 };
 
