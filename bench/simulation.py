@@ -2,7 +2,8 @@
 what a number proves, and recordings, from which the page of the papers is made (bench/papers) and against which tests compare.
 
 Marks. `fitted`: a parameter of the machine was chosen so that this figure comes out (`fitted` in its file). `formula`: the paper's curve
-is a formula of its own, with the model's transfer time. `predicted`: none of both, and the model comes within NEAR of the paper's number.
+is a formula of its own, with the model's transfer time. `predicted`: none of both, and the model comes within NEAR of the paper's number
+(differences, which may be near zero: within NEAR of the largest that the paper has of that curve).
 `differs`: it does not; the figure says why. `no number`: the paper's text has none for this point (its pictures are lost).
 """
 import hashlib
@@ -98,7 +99,8 @@ class Report:
                 if name.startswith("paper") or x not in ours or x not in paper:
                     continue
                 off = ours[x] - paper[x] if zero else 100 * (ours[x] / paper[x] - 1)
-                mark = "fitted" if name in fitted else self.mark(title, kind, off)
+                near = max(1, NEAR / 100 * max(map(abs, paper.values()))) if zero else NEAR
+                mark = "fitted" if name in fitted else self.mark(title, kind, abs(off) <= near)
                 compared.append({"curve": name, "x": x, "ours": ours[x], "paper": paper[x], "difference": round(off, 2), "mark": mark})
                 words.append(f"{off:+.1f} {'points' if zero else '%'} {mark}")
             print(f"  {x:>9}" + "".join(f"{c[x]:>20.3f}" if x in c else f"{'-':>20}" for c in curves.values()) + "  " + ", ".join(words))
@@ -111,12 +113,12 @@ class Report:
         if self.out:
             plot.curves(self.out / (title.split(":")[0].lower().replace(" ", "-") + ".svg"), title, rows_of(curves, unit))
 
-    def mark(self, title, kind, off):
+    def mark(self, title, kind, near):
         if kind == "formula":
             return "formula"
         if any(re.match(rf"{figure}\b", title) for figure in self.fitted):
             return "fitted"
-        return "predicted" if abs(off) <= NEAR else "differs"
+        return "predicted" if near else "differs"
 
     def conclude(self, text, holds, why=None, fitted=False):
         """A conclusion of the paper; `why`: why it does not hold here. `fitted`: a setting was chosen so that it does."""
