@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "base/owned_file.h"
 #include "p2p/protocols/protocol.h"
@@ -230,12 +231,11 @@ class PageFile {
   void write(std::string_view text) {
     if (good_ && std::fwrite(text.data(), 1, text.size(), file_) != text.size()) good_ = false;
   }
-  /// A piece of data; its name on the page is its number.
-  uint32_t part(std::string_view base64) {
-    write(fmt::format("<script type=\"text/plain\" id=\"part{}\">", parts_));
+  /// A piece of data; `name`: of its element. The page takes what stands behind the element as its end.
+  void data(std::string_view name, std::string_view base64) {
+    write(fmt::format("<script type=\"text/plain\" id=\"{}\">", name));
     write(base64);
     write("</script>\n");
-    return parts_++;
   }
   bool close() {
     const bool closed = std::fclose(file_) == 0;
@@ -245,46 +245,51 @@ class PageFile {
  private:
   std::FILE* file_ = nullptr;
   bool good_ = true;
-  uint32_t parts_ = 0;
 };
 
-void add_levels(Json& json, const Timeline& timeline, PageFile& file) {
+/// Pieces of data; on the page "part0", "part1", ...
+struct PageParts {
+  std::vector<std::string> all;
+  uint32_t add(std::string base64) {
+    all.push_back(std::move(base64));
+    return uint32_t(all.size() - 1);
+  }
+};
+
+void add_levels(Json& json, const Timeline& timeline, PageParts& parts) {
   json.key("levels").open('[');
-  for (const PageLevel& level : make_levels(timeline)) {
+  for (PageLevel& level : make_levels(timeline)) {
     json.open('{').key("bins").number(level.bins).key("parts").open('[');
-    for (const std::string& part : level.parts) json.number(file.part(part));
+    for (std::string& part : level.parts) json.number(parts.add(std::move(part)));
     json.close(']').close('}');
   }
   json.close(']');
 }
 
-uint64_t add_chunks(Json& json, const Timeline& timeline, PageContexts& contexts, PageFile& file) {
-  uint64_t spans = 0;
+void add_chunks(Json& json, const Timeline& timeline, PageContexts& contexts, PageParts& parts) {
   json.key("chunks").open('[');
-  make_chunks(timeline, contexts, [&](const PageChunk& chunk) {
-    spans += chunk.spans;
+  make_chunks(timeline, contexts, [&](PageChunk chunk) {
     json.open('[').number(chunk.begin_ns).number(chunk.end_ns).number(chunk.spans).number(chunk.messages);
-    json.number(file.part(chunk.data)).close(']');
+    json.number(parts.add(std::move(chunk.data))).close(']');
   });
   json.close(']');
-  return spans;
 }
 
-/// `@name@` in the page's frame.
-void write_frame(PageFile& file, std::string_view frame, const std::map<std::string_view, std::string_view>& pieces,
-                 std::string_view& rest) {
-  for (rest = frame; !rest.empty();) {
-    const size_t at = rest.find('@');
-    const size_t end = at == rest.npos ? at : rest.find('@', at + 1);
-    if (end == rest.npos) break;
-    file.write(rest.substr(0, at));
-    const std::string_view name = rest.substr(at + 1, end - at - 1);
-    rest.remove_prefix(end + 1);
-    if (name == "data") return;
+/// `@name@` in the page's frame are pieces. Writes up to the one called `until`; returns what is behind it.
+std::string_view write_frame(PageFile& file, std::string_view frame,
+                             const std::map<std::string_view, std::string_view>& pieces, std::string_view until) {
+  while (!frame.empty()) {
+    const size_t at = frame.find('@');
+    const size_t end = at == frame.npos ? at : frame.find('@', at + 1);
+    if (end == frame.npos) break;
+    file.write(frame.substr(0, at));
+    const std::string_view name = frame.substr(at + 1, end - at - 1);
+    frame.remove_prefix(end + 1);
+    if (name == until) return frame;
     if (const auto piece = pieces.find(name); piece != pieces.end()) file.write(piece->second);
   }
-  file.write(rest);
-  rest = {};
+  file.write(frame);
+  return {};
 }
 
 }  // namespace
@@ -307,26 +312,28 @@ TraceResult write_page(const Timeline& timeline, const Explanation& explanation,
                                                                {"data script", assets.data_script},
                                                                {"view script", assets.view_script},
                                                                {"panel script", assets.panel_script}};
-  std::string_view rest;
-  write_frame(file, assets.html, pieces, rest);
-
   Json json;
   PageContexts contexts;
+  PageParts parts;
   json.open('{').key("title").text(title).key("length_ns").number(timeline.length_ns());
   json.key("events").number(timeline.events()).key("messages").number(timeline.messages().size());
-  add_levels(json, timeline, file);
-  add_chunks(json, timeline, contexts, file);
+  add_levels(json, timeline, parts);
+  add_chunks(json, timeline, contexts, parts);
   add_ranks(json, timeline, explanation);
   add_names(json, timeline, contexts);
   add_traffic(json, timeline);
   add_counters(json, timeline);
   add_explanation(json, explanation);
   json.close('}');
-  file.write("<script type=\"text/plain\" id=\"index\">");
-  file.write(packed(json.whole()));
-  file.write("</script>\n");
-  const std::string_view after = rest;
-  write_frame(file, after, pieces, rest);
+  // What the page needs to show all of the time stands before its scripts, what it needs to show a part of it behind
+  // them: it is there for the user while the browser still reads the rest.
+  std::string_view rest = write_frame(file, assets.html, pieces, "overview");
+  file.data("index", packed(json.whole()));
+  for (size_t i = 0; i < parts.all.size(); ++i) {
+    if (i == 1) rest = write_frame(file, rest, pieces, "events");
+    file.data(fmt::format("part{}", i), parts.all[i]);
+  }
+  write_frame(file, rest, pieces, "");
 
   result.events = timeline.events();
   result.flows = timeline.messages().size();

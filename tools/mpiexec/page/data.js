@@ -1,8 +1,19 @@
 // The data of the page: index, overviews, chunks (page_data.h describes what is in them). Times are nanoseconds.
 "use strict";
 
+// The browser may still read the file. Something stands behind each element, so that one that is whole has a sibling.
+async function textOf(id) {
+  const kLook_ms = 20;
+  for (;;) {
+    const over = document.readyState !== "loading", element = document.getElementById(id);
+    if (element && (over || element.nextSibling)) return element.textContent;
+    if (over) throw new Error("the file is not whole");
+    await new Promise(then => setTimeout(then, kLook_ms));
+  }
+}
+
 async function unpack(id) {
-  const text = document.getElementById(id).textContent;
+  const text = await textOf(id);
   const packed = await (await fetch("data:application/octet-stream;base64," + text)).blob();
   const stream = packed.stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
