@@ -236,7 +236,7 @@ def emit_entry(function, large, numbers):
     optional = [text for _, text in sorted(optional, key=lambda pair: pair[0])]
     enter = "call.enter" + ("_reading" if function.reads else "") + ("_any_time" if function.any_time else "")
     if function.reads:
-        always = [check.replace("call.get(", "call.get_unlocked(") for check in always]
+        always = [re.sub(r"call\.(get|get_or_null)\(", r"call.\1_unlocked(", check) for check in always]
     conditions = [enter + "()"] + always
     # Functions of the tools interface tell no error handler, and have codes of their own (15.3.10).
     tool = function.stem.startswith("T_")

@@ -197,6 +197,7 @@ bool Call::bad_handle(MPI_Op handle, const char* argument) {
   return refuse(ErrorClass::op, handle_text(world_.ops, handle, MPI_OP_NULL, "reduction operator", argument));
 }
 bool Call::bad_handle(MPI_Request handle, const char* argument) {
+  lock_to_tell();
   return refuse(ErrorClass::request, handle_text(world_.requests, handle, MPI_REQUEST_NULL, "request", argument,
                                                  "completed or freed before, perhaps by another thread"));
 }

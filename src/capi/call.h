@@ -110,6 +110,15 @@ class Call {
       return enter();
     return TERN_LIKELY(world_.is_running()) || not_running();
   }
+  /// After enter_reading, and perhaps after all of the call's work that needs no lock: takes the lock, once.
+  void enter_after_all() {
+    if (state_ & (kLocked | kEntered)) return;
+    if (world_.locking) {
+      world_.lock->enter();
+      state_ |= kEntered;
+    }
+    world_.call_name = name_;
+  }
   bool enter_reading_any_time() { return TERN_LIKELY(!world_.observed) || enter_any_time(); }
   /// Functions that may be called at any time, from any thread.
   bool enter_any_time() {
@@ -212,6 +221,13 @@ class Call {
     if (object && checked()) [[unlikely]]
       check_session(*object);
     return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
+  bool get_unlocked(MPI_Request handle, Request*& object, const char* argument) {
+    object = world_.requests.find_unlocked(value_of(handle));
+    return TERN_LIKELY(object) || bad_handle(handle, argument);
+  }
+  bool get_or_null_unlocked(MPI_Request handle, Request*& object, const char* argument) {
+    return handle == MPI_REQUEST_NULL || get_unlocked(handle, object, argument);
   }
   bool get_or_null(MPI_File handle, File*& object, const char* argument) {
     return handle == MPI_FILE_NULL || get(handle, object, argument);

@@ -39,6 +39,17 @@ Error find_send(Call& call, Request& request, PartitionedSend*& send) {
   return {};
 }
 
+// Threads that mark partitions at the same time meet only where one of them has to send.
+template <typename... What>
+Error mark_ready(Call& call, Request& request, What... what) {
+  PartitionedSend* send;
+  if (Error error = find_send(call, request, send)) return error;
+  const PartitionedSend::Marked marked = send->mark(what...);
+  if (marked.nothing_left()) return {};
+  call.enter_after_all();
+  return send->finish(marked, what...);
+}
+
 }  // namespace
 
 namespace body {
@@ -64,27 +75,25 @@ Error Precv_init(Call& call, void* buf, int partitions, Count count, Datatype& d
   return {};
 }
 
-Error Pready(Call& call, int partition, Request& request) {
-  PartitionedSend* send;
-  if (Error error = find_send(call, request, send)) return error;
-  return send->ready(partition, partition);
-}
+Error Pready(Call& call, int partition, Request& request) { return mark_ready(call, request, partition, partition); }
 
 Error Pready_range(Call& call, int partition_low, int partition_high, Request& request) {
-  PartitionedSend* send;
-  if (Error error = find_send(call, request, send)) return error;
   if (partition_high < partition_low) {
+    PartitionedSend* send;
+    if (Error error = find_send(call, request, send)) return error;
     return Error(ErrorClass::arg, fmt::format("argument 'partition_high' is {}, less than 'partition_low', which is {}",
                                               partition_high, partition_low));
   }
-  return send->ready(partition_low, partition_high);
+  return mark_ready(call, request, partition_low, partition_high);
 }
 
 Error Pready_list(Call& call, int length, const int* array_of_partitions, Request& request) {
-  PartitionedSend* send;
-  if (Error error = find_send(call, request, send)) return error;
-  if (length < 0) return Error(ErrorClass::arg, fmt::format("argument 'length' is {}, but cannot be negative", length));
-  return send->ready(array_of_partitions, length);
+  if (length < 0) {
+    PartitionedSend* send;
+    if (Error error = find_send(call, request, send)) return error;
+    return Error(ErrorClass::arg, fmt::format("argument 'length' is {}, but cannot be negative", length));
+  }
+  return mark_ready(call, request, array_of_partitions, length);
 }
 
 Error Parrived(Call& call, Request* request, int partition, bool& flag) {
@@ -98,6 +107,8 @@ Error Parrived(Call& call, Request* request, int partition, bool& flag) {
     return Error(ErrorClass::arg,
                  fmt::format("partition {} does not exist: the receive has {}", partition, partitions));
   }
+  if (receive->arrived_for_sure(partition)) return {};
+  call.enter_after_all();
   if (!receive->active() || receive->arrived(partition)) return {};
   call.process().progress().look();
   // After an error nothing more will come; the completing call tells of it.

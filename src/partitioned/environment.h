@@ -71,6 +71,7 @@ class Environment final : public MessageHandler {
   void ended() {
     TERN_ASSERT(active_ != 0);
     --active_;
+    p2p_.progress().notify();  // another thread may wait for it
   }
   uint32_t name(PartitionedSend& send) { return sends_.add(send); }
   void forget_send(uint32_t token) { sends_.remove(token); }

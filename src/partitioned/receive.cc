@@ -103,7 +103,7 @@ void PartitionedReceive::landed(uint64_t offset, size_t bytes) {
   for (size_t at = size_t(offset), end = at + bytes; at < end;) {
     size_t& left = left_[at / partition_bytes_];
     const size_t here = std::min(end, (at / partition_bytes_ + 1) * partition_bytes_) - at;
-    left -= std::min(left, here);
+    std::atomic_ref(left).store(left - std::min(left, here), std::memory_order_release);
     at += here;
   }
   if (left_bytes_ != 0) return;

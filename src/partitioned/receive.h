@@ -1,7 +1,8 @@
 // PartitionedReceive: what MPI_Precv_init makes. Data comes in pieces whose borders need not be those of its
-// partitions. Thread rule: under the rank's lock.
+// partitions. Thread rule: under the rank's lock, but for `arrived_for_sure`, by any thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,11 @@ class PartitionedReceive final : public Request {
   /// MPI_Parrived: the partition's data is there. The partition exists.
   /// One without data has arrived when the whole message has.
   bool arrived(int partition) const { return left_[size_t(partition)] == 0 && (partition_bytes_ != 0 || complete()); }
+  /// Without the lock. False: ask `arrived`.
+  bool arrived_for_sure(int partition) const {
+    return partition_bytes_ != 0 &&
+           std::atomic_ref(const_cast<size_t&>(left_[size_t(partition)])).load(std::memory_order_acquire) == 0;
+  }
 
   const Arguments& arguments() const { return arguments_; }
   size_t total_bytes() const { return total_bytes_; }
@@ -50,7 +56,7 @@ class PartitionedReceive final : public Request {
   bool sender_gone_ = false;
 
   // One start.
-  std::vector<size_t> left_;  ///< bytes to come, by partition
+  std::vector<size_t> left_;  ///< bytes to come, by partition. Whoever reads 0 sees the bytes
   size_t left_bytes_ = 0;
 };
 

@@ -52,19 +52,35 @@ struct PartitionedSend::Put : TransferOperation {
   bool told = false;
 };
 
+namespace {
+
+/// Partitions of one message: as many as fit an eager one, at least one; all, if they have no data.
+int partitions_of_group(const Endpoint* endpoint, size_t partition_bytes, int partitions) {
+  const size_t fit = endpoint && partition_bytes != 0 ? endpoint->eager_limit() / partition_bytes : size_t(partitions);
+  return int(std::clamp<size_t>(fit, 1, size_t(partitions)));
+}
+
+Error marked_before(int partition) {
+  return Error(ErrorClass::arg, "partition " + std::to_string(partition) +
+                                    " was marked ready before. Each partition is marked once "
+                                    "for each MPI_Start.");
+}
+
+}  // namespace
+
 PartitionedSend::PartitionedSend(Environment& environment, const Arguments& arguments)
     : Request(Kind::partitioned),
       environment_(environment),
       arguments_(arguments),
       type_(Ref<Datatype>::share(arguments.type)),
+      endpoint_(arguments.peer == kNoPeer ? nullptr : &environment.endpoints().at(arguments.peer)),
       partition_bytes_(size_t(arguments.count) * size_t(arguments.type->size())),
-      total_bytes_(partition_bytes_ * size_t(arguments.partitions)) {
+      total_bytes_(endpoint_ ? partition_bytes_ * size_t(arguments.partitions) : 0),
+      group_partitions_(partitions_of_group(endpoint_, partition_bytes_, arguments.partitions)),
+      marks_(arguments.partitions, group_partitions_),
+      whole_(size_t(marks_.groups())) {
   make_persistent();
-  marked_.resize(size_t(arguments.partitions));
-  if (arguments.peer == kNoPeer) {
-    total_bytes_ = 0;
-  } else {
-    endpoint_ = &environment.endpoints().at(arguments.peer);
+  if (endpoint_) {
     token_ = environment.name(*this);
     const wire::PartitionedOfferBody body{total_bytes_};
     environment.endpoints().post(
@@ -72,10 +88,6 @@ PartitionedSend::PartitionedSend(Environment& environment, const Arguments& argu
         wire::make_header(wire::kPartitionedOffer, arguments.source, arguments.context, arguments.tag, token_), &body,
         sizeof body);
   }
-  const size_t aggregate =
-      endpoint_ && partition_bytes_ != 0 ? endpoint_->eager_limit() / partition_bytes_ : size_t(arguments.partitions);
-  group_partitions_ = int(std::clamp<size_t>(aggregate, 1, size_t(arguments.partitions)));
-  left_in_group_.resize(size_t((arguments.partitions + group_partitions_ - 1) / group_partitions_));
 }
 
 void PartitionedSend::destroy() {
@@ -86,11 +98,9 @@ void PartitionedSend::destroy() {
 Error PartitionedSend::start() {
   TERN_ASSERT(parts_in_flight_ == 0);
   restart();
-  std::fill(marked_.begin(), marked_.end(), false);
-  std::fill(left_in_group_.begin(), left_in_group_.end(), group_partitions_);
-  const int rest = arguments_.partitions % group_partitions_;
-  if (rest != 0) left_in_group_.back() = rest;
-  left_ = arguments_.partitions;
+  marks_.open();
+  std::fill(whole_.begin(), whole_.end(), false);
+  left_ = marks_.groups();
   may_send_ = opens_ != 0;
   if (may_send_) --opens_;
   environment_.began();
@@ -126,9 +136,9 @@ void PartitionedSend::opened() {
   }
   may_send_ = true;
   ++parts_in_flight_;
-  for (int group = 0; group < groups(); ++group) {
+  for (int group = 0; group < marks_.groups(); ++group) {
     int last = group;
-    while (last < groups() && left_in_group_[size_t(last)] == 0) ++last;
+    while (last < marks_.groups() && whole_[size_t(last)]) ++last;
     if (last != group) send(group, last - 1);
     group = last;
   }
@@ -137,8 +147,58 @@ void PartitionedSend::opened() {
 
 // --- Partitions that become ready
 
+PartitionedSend::Marked PartitionedSend::mark(int first, int last) {
+  Marked result;
+  const auto each_word = [&](auto&& visit) {
+    for (int partition = first; partition <= last; ++partition) {
+      const int end = std::min(last, marks_.last_beside(partition));
+      uint64_t bits = 0;
+      for (; partition < end; ++partition) bits |= marks_.bit_of(partition);
+      visit(marks_.word_of(end), bits | marks_.bit_of(end));
+    }
+  };
+  result.refused = !exists(first) || !exists(last);
+  if (result.refused) return result;
+  if (first != last) {
+    each_word([&](int word, uint64_t bits) { result.refused |= marks_.marked(word, bits); });
+    if (result.refused) return result;
+  }
+  // Of the groups that the range touches, only the first and the last wait for others: the whole ones are a range.
+  each_word([&](int word, uint64_t bits) {
+    const ReadyMarks::Marked marked = marks_.mark(word, bits);
+    result.refused |= marked.before;
+    const int group = marks_.group_of_word(word);
+    if (!marked.whole) return;
+    if (result.groups == 0) result.first_group = group;
+    if (result.first_group + result.groups == group) ++result.groups;
+    else result.more_groups.push_back(group);
+  });
+  return result;
+}
+
+PartitionedSend::Marked PartitionedSend::mark(const int* list, int length) {
+  Marked result;
+  std::vector<uint64_t> bits(size_t(marks_.words()));
+  for (int i = 0; i < length; ++i) {
+    result.refused = !exists(list[i]);
+    if (result.refused) return result;
+    uint64_t& word = bits[size_t(marks_.word_of(list[i]))];
+    const uint64_t bit = marks_.bit_of(list[i]);
+    result.refused = word & bit || marks_.marked(marks_.word_of(list[i]), bit);
+    if (result.refused) return result;
+    word |= bit;
+  }
+  for (int word = 0; word < marks_.words(); ++word) {
+    if (bits[size_t(word)] == 0) continue;
+    const ReadyMarks::Marked marked = marks_.mark(word, bits[size_t(word)]);
+    result.refused |= marked.before;
+    if (marked.whole) result.more_groups.push_back(marks_.group_of_word(word));
+  }
+  return result;
+}
+
 Error PartitionedSend::check(int partition) const {
-  if (partition < 0 || partition >= arguments_.partitions) {
+  if (!exists(partition)) {
     return Error(ErrorClass::arg, "partition " + std::to_string(partition) + " does not exist: the send has " +
                                       std::to_string(arguments_.partitions));
   }
@@ -147,64 +207,49 @@ Error PartitionedSend::check(int partition) const {
                  "the partitioned send is not started. Call MPI_Start before its partitions are "
                  "marked ready.");
   }
-  if (marked_[size_t(partition)]) {
-    return Error(ErrorClass::arg, "partition " + std::to_string(partition) +
-                                      " was marked ready before. Each partition is marked once "
-                                      "for each MPI_Start.");
-  }
+  const bool failed = complete() && error;  // then all are marked (finish_if_done)
+  if (!failed && marks_.marked(marks_.word_of(partition), marks_.bit_of(partition))) return marked_before(partition);
   return {};
 }
 
-Error PartitionedSend::ready(int first, int last) {
+Error PartitionedSend::why_refused(int first, int last) const {
   for (int partition = first; partition <= last; ++partition) {
     if (Error wrong = check(partition)) return wrong;
   }
-  ++parts_in_flight_;
-  for (int partition = first; partition <= last; ++partition) mark(partition);
-  if (may_send_) {
-    // Of the groups that the range touches, only the first and the last may still wait for others.
-    int begin = group_of(first), end = group_of(last);
-    if (left_in_group_[size_t(begin)] != 0) ++begin;
-    if (end >= begin && left_in_group_[size_t(end)] != 0) --end;
-    if (begin <= end) send(begin, end);
-  }
-  part_done({});
   return {};
 }
 
-Error PartitionedSend::ready(const int* list, int length) {
+Error PartitionedSend::why_refused(const int* list, int length) const {
   for (int i = 0; i < length; ++i) {
-    Error wrong = check(list[i]);
-    if (!wrong) {
-      marked_[size_t(list[i])] = true;
-      continue;
-    }
-    while (i-- > 0) marked_[size_t(list[i])] = false;
-    return wrong;
+    if (Error wrong = check(list[i])) return wrong;
+    if (std::find(list, list + i, list[i]) != list + i) return marked_before(list[i]);
   }
-  ++parts_in_flight_;
-  for (int i = 0; i < length; ++i) {
-    mark(list[i]);
-    const int group = group_of(list[i]);
-    if (may_send_ && left_in_group_[size_t(group)] == 0) send(group, group);
-  }
-  part_done({});
   return {};
 }
 
-void PartitionedSend::mark(int partition) {
-  int& left_here = left_in_group_[size_t(group_of(partition))];
-  TERN_ASSERT(left_here > 0 && left_ > 0);
-  marked_[size_t(partition)] = true;
-  --left_here;
+void PartitionedSend::note_whole(int group) {
+  TERN_ASSERT(!whole_[size_t(group)] && left_ > 0);
+  whole_[size_t(group)] = true;
   --left_;
+}
+
+void PartitionedSend::send_whole(const Marked& marked) {
+  if (complete()) return;  // it has failed
+  ++parts_in_flight_;
+  for (int i = 0; i < marked.groups; ++i) note_whole(marked.first_group + i);
+  for (int group : marked.more_groups) note_whole(group);
+  if (may_send_) {
+    if (marked.groups != 0) send(marked.first_group, marked.first_group + marked.groups - 1);
+    for (int group : marked.more_groups) send(group, group);
+  }
+  part_done({});
 }
 
 // --- Data
 
 void PartitionedSend::send(int first, int last) {
-  TERN_ASSERT(may_send_ && first <= last && last < groups());
-  TERN_ASSERT(left_in_group_[size_t(first)] == 0 && left_in_group_[size_t(last)] == 0);
+  TERN_ASSERT(may_send_ && first <= last && last < marks_.groups());
+  TERN_ASSERT(whole_[size_t(first)] && whole_[size_t(last)]);
   const size_t group_bytes = partition_bytes_ * size_t(group_partitions_);
   const size_t offset = size_t(first) * group_bytes;
   const size_t end = std::min(size_t(last + 1) * group_bytes, total_bytes_);
@@ -281,6 +326,7 @@ void PartitionedSend::lost() {
 void PartitionedSend::finish_if_done() {
   if (complete() || parts_in_flight_ != 0) return;
   if (!error && (left_ != 0 || (endpoint_ && !may_send_))) return;
+  if (error) marks_.close();  // what is marked from now on does not matter
   environment_.ended();
   set_complete();
 }
@@ -290,7 +336,8 @@ std::string PartitionedSend::report() const {
   std::string line = "partitioned send to rank " + std::to_string(endpoint_ ? int(endpoint_->peer) : kProcNull) +
                      " (tag " + std::to_string(arguments_.tag) + "): ";
   if (left_ != 0) {
-    line += std::to_string(left_) + " of " + std::to_string(arguments_.partitions) + " partitions not marked ready";
+    line += std::to_string(arguments_.partitions - marks_.count()) + " of " + std::to_string(arguments_.partitions) +
+            " partitions not marked ready";
   } else {
     line += may_send_ ? "on its way" : "the receiver has not started its side";
   }

@@ -1,5 +1,6 @@
 // PartitionedSend: what MPI_Psend_init makes. Partitions are marked ready one by one; groups of them leave when they
-// are whole, the receiver has started its side, and the path has room. Thread rule: under the rank's lock.
+// are whole, the receiver has started its side, and the path has room.
+// Thread rule: under the rank's lock, but for `mark`, by any threads at once.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 
 #include "p2p/request.h"
 #include "partitioned/environment.h"
+#include "partitioned/ready_marks.h"
 
 namespace tern::partitioned {
 
@@ -15,10 +17,27 @@ class PartitionedSend final : public Request {
   PartitionedSend(Environment& environment, const Arguments& arguments);
 
   Error start() override;
-  /// MPI_Pready of partitions first..last. Nothing is marked when there is an error.
-  Error ready(int first, int last);
-  /// MPI_Pready of each partition in a list. Nothing is marked when there is an error.
-  Error ready(const int* list, int length);
+
+  // --- MPI_Pready, in two steps.
+  /// What `mark` has done. If it has `nothing_left`, that is all; else the rank's lock is taken and `finish` called.
+  struct Marked {
+    bool refused = false;             ///< nothing was marked: a partition does not exist, or was marked before
+    int first_group = 0, groups = 0;  ///< these have become whole
+    std::vector<int> more_groups;     ///< and these
+    bool nothing_left() const { return !refused && groups == 0 && more_groups.empty(); }
+  };
+  /// Partitions first..last are ready. Without the lock. (Where two threads mark the same partition at the same time,
+  /// which is an error of the program, others may be marked though it is refused.)
+  Marked mark(int first, int last);
+  /// Those of a list.
+  Marked mark(const int* list, int length);
+  /// Sends what has become whole; or says why it was refused, with the same arguments. No error: this send has failed
+  /// already, which its completion tells.
+  template <typename... What>
+  Error finish(const Marked& marked, What... what) {
+    send_whole(marked);
+    return marked.refused ? why_refused(what...) : Error();
+  }
 
   const Arguments& arguments() const { return arguments_; }
   bool is_from(const Endpoint& peer) const { return endpoint_ == &peer; }
@@ -34,10 +53,12 @@ class PartitionedSend final : public Request {
   struct Put;
 
   void destroy() override;
+  Error why_refused(int first, int last) const;
+  Error why_refused(const int* list, int length) const;
   Error check(int partition) const;
-  void mark(int partition);
-  int group_of(int partition) const { return partition / group_partitions_; }
-  int groups() const { return int(left_in_group_.size()); }
+  bool exists(int partition) const { return partition >= 0 && partition < arguments_.partitions; }
+  void send_whole(const Marked& marked);
+  void note_whole(int group);
   /// Sends the groups first..last, all of which are ready.
   void send(int first, int last);
   void send_message(size_t offset, size_t bytes);
@@ -52,14 +73,14 @@ class PartitionedSend final : public Request {
   Endpoint* endpoint_ = nullptr;  ///< null: MPI_PROC_NULL
   uint32_t token_ = 0;
   size_t partition_bytes_, total_bytes_;
-  int group_partitions_ = 1;
+  int group_partitions_;
   bool answered_ = false;
   wire::PartitionedAnswerBody receiver_{};  ///< token 0: not matched yet or, once answered, freed before it was
 
   // One start.
-  std::vector<bool> marked_;        ///< by partition
-  std::vector<int> left_in_group_;  ///< partitions that are not ready, by group
-  int left_ = 0;                    ///< partitions that are not ready
+  ReadyMarks marks_;
+  std::vector<bool> whole_;  ///< by group: its partitions are ready, and this is known under the lock
+  int left_ = 0;             ///< groups that are not whole
   uint32_t parts_in_flight_ = 0;
   uint32_t opens_ = 0;  ///< starts of the receiver that this side has not met with one of its own
   bool may_send_ = false;
