@@ -19,8 +19,7 @@ uint64_t mix(uint64_t hash, uint64_t value) {
 
 void Scheduler::at(uint64_t time_ns, EventTarget& target, EventKind kind, uint32_t rank, uint64_t datum) {
   foreign_events_ += kind != EventKind::resume;
-  queue_.push_back({std::max(time_ns, now_ns_), sequence_++, &target, kind, rank, datum});
-  std::push_heap(queue_.begin(), queue_.end());
+  queue_.push({std::max(time_ns, now_ns_), sequence_++, &target, kind, rank, datum});
 }
 
 void Scheduler::trace(uint64_t time_ns, EventKind kind, uint32_t rank, uint64_t first, uint64_t second) {
@@ -45,9 +44,7 @@ bool Scheduler::count_step() {
 
 void Scheduler::run() {
   while (!queue_.empty() && failure_.empty()) {
-    std::pop_heap(queue_.begin(), queue_.end());
-    Event event = queue_.back();
-    queue_.pop_back();
+    const Event event = queue_.pop();
     foreign_events_ -= event.kind != EventKind::resume;
     now_ns_ = std::max(now_ns_, event.time_ns);
     trace(event.time_ns, event.kind, event.rank, event.sequence, 0);

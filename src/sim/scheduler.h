@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "sim/event_queue.h"
 #include "sim/fiber.h"
 
 namespace tern::sim {
@@ -95,10 +96,6 @@ class Scheduler {
     EventKind kind;
     uint32_t rank;
     uint64_t datum;
-    /// For a heap with the earliest at the top.
-    bool operator<(const Event& other) const {
-      return time_ns != other.time_ns ? time_ns > other.time_ns : sequence > other.sequence;
-    }
   };
   /// True if nothing is due up to `time_ns`: a strand may then continue without giving control up.
   bool clear_until(uint64_t time_ns) const { return queue_.empty() || queue_.front().time_ns > time_ns; }
@@ -107,7 +104,7 @@ class Scheduler {
   bool count_step();
 
   const Limits limits_;
-  std::vector<Event> queue_;
+  EventQueue<Event> queue_;
   uint64_t now_ns_ = 0;
   uint64_t sequence_ = 0;
   uint64_t events_ = 0;
