@@ -41,7 +41,7 @@ class EventQueue {
   }
 
  private:
-  static constexpr size_t kChildren = 4;
+  static constexpr size_t kChildren = 4;  // two rounds of comparisons find the first of them, as of two levels of two
 
   // Without branches: which of two events comes first cannot be predicted.
   static bool before(const Event& a, const Event& b) {
