@@ -31,6 +31,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   parse_and_build<wire::TupleStoppedBody>(start, bytes);
   parse_and_build<wire::TupleRepairBody>(start, bytes);
   parse_and_build<wire::TupleResumeBody>(start, bytes);
+  parse_and_build<wire::TupleLostBody>(start, bytes);
+  parse_and_build<wire::TupleLandedBody>(start, bytes);
+  parse_and_build<wire::TupleWantBody>(start, bytes);
   return 0;
 }
 
@@ -41,5 +44,8 @@ std::vector<std::string> fuzz_corpus() {
           text(wire::TupleOwedBody{100, 3, 9, 12, 1, 1, 0}),
           text(wire::TupleStoppedBody{4, 0}),
           text(wire::TupleRepairBody{5, 0, {2}}),
-          text(wire::TupleResumeBody{2, 0, {}})};
+          text(wire::TupleResumeBody{2, 0, {}}),
+          text(wire::TupleLostBody{3, 0}),
+          text(wire::TupleLandedBody{4, 1}),
+          text(wire::TupleWantBody{5, 6})};
 }
