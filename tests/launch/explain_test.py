@@ -36,9 +36,10 @@ CASES = {
     "small_accesses": (2, "accesses of 256 bytes each: a collective call"),
     "made_often": (2, "called 40 times by each rank: make it once"),
     "collectives_in_a_row": (4, "collectives of 8 bytes in a row"),
+    "late_thread": (2, "rank 0 sends .* ms late .* it computes longer"),
 }
-# The simulator has no files, and makes communicators in no time.
-REAL = ("small_accesses", "made_often")
+# The simulator has no files, one thread a rank, and makes communicators in no time.
+REAL = ("small_accesses", "made_often", "late_thread")
 
 
 def explained(case, ranks, **variables):

@@ -1,6 +1,7 @@
 /* Programs with a planted cause of waiting, one for each name; `balanced` has none. The call that mpiexec --explain is
  * to find stands on the line with the case's name. Work is sleep, which the simulator's clock knows. */
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,6 +192,73 @@ static void balanced(void) {
   MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, WORLD);
 }
 
+// --- Two threads a rank, each with a communicator of its own.
+
+static MPI_Comm comms[2];
+
+static void turn(int us) {  // work of a core, not sleep
+  const double until = MPI_Wtime() + us * 1e-6;
+  while (MPI_Wtime() < until) continue;
+}
+
+static void balanced_threads(int thread) {
+  double sum = 1;
+  work(500);
+  MPI_Sendrecv(data + 1000 * thread, 1000, MPI_BYTE, (rank + 1) % size, 0, other + 1000 * thread, 1000, MPI_BYTE,
+               (rank + size - 1) % size, 0, comms[thread], ANY);
+  work(500);
+  MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, comms[thread]);
+}
+
+/* As many threads as there are turns of cores: who waits for whom is the system's choice. */
+static void balanced_busy_threads(int thread) {
+  double sum = 1;
+  MPI_Request requests[2];
+  turn(300);
+  MPI_Irecv(other + 1000 * thread, 1000, MPI_BYTE, (rank + size - 1) % size, 0, comms[thread], &requests[0]);
+  MPI_Isend(data + 1000 * thread, 1000, MPI_BYTE, (rank + 1) % size, 0, comms[thread], &requests[1]);
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  turn(300);
+  MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, comms[thread]);
+}
+
+/* The first threads are as fast as each other. */
+static void late_thread(int thread) {
+  work_if(rank == 0 && thread == 1, 6000, 500);
+  if (rank == 0) MPI_Send(data, 8, MPI_BYTE, 1, 0, comms[thread]);
+  if (rank == 1) {
+    if (thread == 0) MPI_Recv(data, 8, MPI_BYTE, 0, 0, comms[thread], ANY);
+    if (thread == 1) MPI_Recv(other, 8, MPI_BYTE, 0, 0, comms[thread], ANY); /* late_thread */
+  }
+}
+
+static void (*threads_step)(int);
+static int steps;
+
+static void *run_thread(void *number) {
+  for (int step = 0; step < steps; step++) threads_step((int)(long)number);
+  return NULL;
+}
+
+static void run_threads(void (*step)(int)) {
+  pthread_t second;
+  threads_step = step;
+  for (int i = 0; i < 2; i++) MPI_Comm_dup(WORLD, &comms[i]);
+  pthread_create(&second, NULL, run_thread, (void *)1L);
+  run_thread(NULL);
+  pthread_join(second, NULL);
+  for (int i = 0; i < 2; i++) MPI_Comm_free(&comms[i]);
+}
+
+static const struct {
+  const char *name;
+  void (*step)(int thread);
+} threaded[] = {
+    {"balanced_threads", balanced_threads},
+    {"balanced_busy_threads", balanced_busy_threads},
+    {"late_thread", late_thread},
+};
+
 #define CASE(name) \
   { #name, name }
 static const struct {
@@ -212,16 +280,20 @@ static const struct {
 };
 
 int main(int argc, char **argv) {
-  MPI_Init(&argc, &argv);
+  int provided;
+  const char *wanted = argc > 1 ? argv[1] : "";
+  MPI_Init_thread(&argc, &argv, strstr(wanted, "thread") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
   MPI_Comm_rank(WORLD, &rank);
   MPI_Comm_size(WORLD, &size);
-  const char *wanted = argc > 1 ? argv[1] : "";
-  const int steps = argc > 2 ? atoi(argv[2]) : 40;
+  steps = argc > 2 ? atoi(argv[2]) : 40;
   const int windows = strstr(wanted, "window") || strstr(wanted, "fence");
   if (windows) MPI_Win_create(other, 64, 1, MPI_INFO_NULL, WORLD, &window);
   if (strstr(wanted, "fence")) MPI_Win_fence(0, window);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     for (int step = 0; step < steps && strcmp(wanted, cases[i].name) == 0; step++) cases[i].step();
+  }
+  for (size_t i = 0; i < sizeof threaded / sizeof *threaded; i++) {
+    if (strcmp(wanted, threaded[i].name) == 0) run_threads(threaded[i].step);
   }
   if (windows) MPI_Win_free(&window);
   MPI_Finalize();

@@ -20,10 +20,10 @@ std::string named(const std::vector<int>& ranks) {
 }
 
 /// Lines of one part of the page; the rest is counted.
-class Part {
+class PagePart {
  public:
-  explicit Part(std::string& page) : page_(page) {}
-  ~Part() {
+  explicit PagePart(std::string& page) : page_(page) {}
+  ~PagePart() {
     if (count_ > kMaxLines) page_ += fmt::format("  and {} more\n", count_ - kMaxLines);
   }
   void add(const std::string& line) {
@@ -103,7 +103,7 @@ void add_groups(const std::vector<RankView>& ranks, std::string& page) {
     if (group.empty()) order.push_back(std::move(words));
     group.push_back(int(i));
   }
-  Part part(page);
+  PagePart part(page);
   for (const Doing& words : order) {
     const std::vector<int>& group = groups[words.all()];
     uint64_t least = ~uint64_t{0}, most = 0;
@@ -157,7 +157,7 @@ bool add_mismatch(const std::vector<RankView>& ranks, std::string& page) {
   }
   for (const auto& [name, times] : communicators) some = some || times > 1 || name == "MPI_COMM_WORLD";
   if (!some || where.size() < 2) return false;
-  Part part(page);
+  PagePart part(page);
   for (const auto& [words, group] : where)
     part.add(fmt::format("{} {} in {}", named(group), group.size() > 1 ? "are" : "is", words));
   part.add(
@@ -173,7 +173,7 @@ void add_missing(const std::vector<RankView>& ranks, std::string& page) {
     const RankReport& report = ranks[i].report;
     if (report.waits() && is_collective(report.call())) calls[report.call()].push_back(int(i));
   }
-  Part part(page);
+  PagePart part(page);
   for (const auto& [call, inside] : calls) {
     std::vector<int> others;
     for (int rank = 0; rank < int(ranks.size()); ++rank) {
@@ -214,7 +214,7 @@ bool asks_for(const RankView& rank, int sender) {
 }
 
 void add_messages(const std::vector<RankView>& ranks, std::string& page) {
-  Part part(page);
+  PagePart part(page);
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (!ranks[i].report.waits()) continue;
     const WaitReport& wait = ranks[i].report.wait();

@@ -125,6 +125,8 @@ constexpr Named kKinds[] = {
     {"Finalize", CallKind::start_end},
 };
 
+constexpr uint8_t kManyThreads = 0xff;  // no thread has that number
+static_assert(kManyThreads >= record::kMaxThreads);
 constexpr uint64_t kEndOfAll = ~uint64_t{0};  // context of MPI_Finalize, which is on no communicator
 
 bool is_collective(CallKind kind) {
@@ -165,6 +167,7 @@ Timeline::Timeline(const Records& records, uint64_t ended_ns) : records_(records
   read_lanes();
   name_sites();
   list_messages();
+  list_receivers();
   note_waits();
   pair_collectives();
 }
@@ -303,21 +306,58 @@ void Timeline::list_messages() {
   }
 }
 
-const TimedCall* Timeline::call_at(uint32_t record, uint8_t thread, uint64_t time) const {
+const TimedLane& Timeline::lane_of(uint32_t record, uint8_t thread) const {
   for (uint32_t l = first_lane_[record]; l < lanes_.size() && lanes_[l].record == record; ++l) {
-    const TimedLane& lane = lanes_[l];
-    if (lane.thread != thread) continue;
-    const auto after = std::upper_bound(lane.calls.begin(), lane.calls.end(), time,
-                                        [&](uint64_t at, const TimedCall& call) { return at < begin(lane, call); });
-    if (after == lane.calls.begin()) return nullptr;
-    const TimedCall& found = *(after - 1);
-    return end(lane, found) >= time ? &found : nullptr;
+    if (lanes_[l].thread == thread) return lanes_[l];
   }
-  return nullptr;
+  return main_lane(record);
+}
+
+const TimedCall* Timeline::call_at(uint32_t record, uint8_t thread, uint64_t time) const {
+  const TimedLane& lane = lane_of(record, thread);
+  if (lane.thread != thread) return nullptr;
+  const auto after = std::upper_bound(lane.calls.begin(), lane.calls.end(), time,
+                                      [&](uint64_t at, const TimedCall& call) { return at < begin(lane, call); });
+  if (after == lane.calls.begin()) return nullptr;
+  const TimedCall& found = *(after - 1);
+  return end(lane, found) >= time ? &found : nullptr;
+}
+
+// A thread that waits receives for all threads of its rank. Whom a message is for is known where one thread alone
+// receives in that communicator, or with that tag.
+void Timeline::list_receivers() {
+  receivers_.resize(records_.size());
+  const auto note = [](auto& known, const auto& key, uint8_t thread) {
+    const auto [it, added] = known.try_emplace(key, thread);
+    if (!added && it->second != thread) it->second = kManyThreads;
+  };
+  for (const TimedLane& lane : lanes_) {
+    if (records_[lane.record]->threads() < 2) continue;
+    for (const TimedCall& call : lane.calls) {
+      const Event* known = event(lane, call);
+      constexpr uint16_t kReceives = record::kComm | record::kSource;
+      if (!known || (known->given & kReceives) != kReceives) continue;
+      Receivers& mine = receivers_[lane.record];
+      note(mine.by_context, known->context >> 2, lane.thread);
+      note(mine.by_tag, std::pair(known->context >> 2, known->tag), lane.thread);
+    }
+  }
+}
+
+uint8_t Timeline::receiver(const Message& m) const {
+  const Event& received = event(m.to, m.receive);
+  const Receivers& known = receivers_[m.to];
+  if (const auto found = known.by_context.find(received.context >> 2); found != known.by_context.end()) {
+    if (found->second != kManyThreads) return found->second;
+    const auto tagged = known.by_tag.find({received.context >> 2, received.tag});
+    if (tagged != known.by_tag.end() && tagged->second != kManyThreads) return tagged->second;
+  }
+  return received.thread;
 }
 
 void Timeline::note_message_waits(TimedLane& lane, TimedCall& call) {
   const uint64_t from = begin(lane, call), to = end(lane, call);
+  const bool threaded = records_[lane.record]->threads() > 1;
   uint64_t until = from;
   const auto& received = received_[lane.record];
   auto first = std::lower_bound(received.begin(), received.end(), from,
@@ -325,20 +365,23 @@ void Timeline::note_message_waits(TimedLane& lane, TimedCall& call) {
   for (; first != received.end() && done_at(messages_[*first]) <= to; ++first) {
     const Message& m = messages_[*first];
     const uint64_t left = sent_at(m);
-    if (left <= until) continue;
+    if (left <= until || (threaded && receiver(m) != lane.thread)) continue;
     until = left;
     call.cause = Cause::late_sender;
     call.culprit = records_[m.from]->rank();
+    call.culprit_thread = event(m.from, m.send).thread;
   }
   // Announced, and not fetched before the receive was there. Sends of long ago have ended long ago.
   const auto& sent = sent_[lane.record];
   auto last = std::upper_bound(sent.begin(), sent.end(), to,
                                [&](uint64_t time, uint32_t m) { return time < sent_at(messages_[m]); });
   constexpr int kLooks = 256;  // requests that one call waits for, at most
-  const bool synchronous = kind(lane, call) == CallKind::sync_send;
+  const CallKind what = kind(lane, call);
+  const bool synchronous = what == CallKind::sync_send, sends = synchronous || what == CallKind::send;
   for (int looks = 0; last != sent.begin() && looks < kLooks; ++looks) {
     const Message& m = messages_[*--last];
     if (!synchronous && event(m.from, m.send).what == uint16_t(Protocol::eager)) continue;
+    if (sends && event(m.from, m.send).thread != lane.thread) continue;
     // When the receiver came to the library, which has the match in it. What is between is the way of the message.
     const TimedCall* there = call_at(m.to, event(m.to, m.receive).thread, matched_at(m));
     if (!there) continue;
@@ -347,6 +390,7 @@ void Timeline::note_message_waits(TimedLane& lane, TimedCall& call) {
     until = came;
     call.cause = Cause::late_receiver;
     call.culprit = records_[m.to]->rank();
+    call.culprit_thread = event(m.to, m.receive).thread;
   }
   call.waited_ns = std::min(until, to) - from;
 }
@@ -444,22 +488,23 @@ void Timeline::note_collective_waits(const Together& members) {
   for (const Arrival& each : order) {
     TimedCall& call = lanes_[each.who.lane].calls[each.who.call];
     const uint64_t leaves = end(lanes_[each.who.lane], call);
-    const auto wait_until = [&](uint64_t uneven_until, uint64_t until, int culprit) {
+    const auto wait_until = [&](uint64_t uneven_until, uint64_t until, const Arrival& culprit) {
       uneven_until = std::min(uneven_until, leaves), until = std::min(until, leaves);
       call.uneven_ns = uneven_until > each.at ? uneven_until - each.at : 0;
       const uint64_t since = each.at + call.uneven_ns;
       call.waited_ns = until > since ? until - since : 0;
       call.cause = call.waited_ns != 0 ? Cause::late_rank : call.uneven_ns != 0 ? Cause::imbalance : Cause::none;
-      call.culprit = call.waited_ns != 0 ? culprit : -1;
+      call.culprit = call.waited_ns != 0 ? rank_of(culprit.who) : -1;
+      call.culprit_thread = lanes_[culprit.who.lane].thread;
     };
     const bool rooted = what == CallKind::from_root || (what == CallKind::to_root && !(root_arrival == &each));
     if (what == CallKind::collective || what == CallKind::file_together) {
-      if (what == CallKind::file_together) wait_until(few_missing, last, rank_of(order.back().who));
+      if (what == CallKind::file_together) wait_until(few_missing, last, order.back());
     } else if (!rooted || !root_arrival) {
       if (what == CallKind::from_root) continue;
-      wait_until(few_missing, last, rank_of(order.back().who));
+      wait_until(few_missing, last, order.back());
     } else {
-      wait_until(each.at, root_arrival->at, rank_of(root_arrival->who));
+      wait_until(each.at, root_arrival->at, *root_arrival);
     }
   }
 }

@@ -19,8 +19,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "messages.h"
@@ -56,10 +58,11 @@ CallKind kind_of(const std::string& function);
 
 /// One outermost call of a lane.
 struct TimedCall {
-  uint32_t event;          ///< in the record; kUnfinished: the one that the rank never left
-  int32_t culprit = -1;    ///< the rank that was waited for at the end; -1: none
-  uint64_t uneven_ns = 0;  ///< at its begin, in which several ranks were missing
-  uint64_t waited_ns = 0;  ///< then, for `cause`
+  uint32_t event;              ///< in the record; kUnfinished: the one that the rank never left
+  int32_t culprit = -1;        ///< the rank that was waited for at the end; -1: none
+  uint8_t culprit_thread = 0;  ///< its thread
+  uint64_t uneven_ns = 0;      ///< at its begin, in which several ranks were missing
+  uint64_t waited_ns = 0;      ///< then, for `cause`
   Cause cause = Cause::none;
   static constexpr uint32_t kUnfinished = ~uint32_t{0};  ///< no event has that number
 };
@@ -107,11 +110,15 @@ class Timeline {
   /// The outermost call in which a thread was at that time; null: in none.
   const TimedCall* call_at(uint32_t record, uint8_t thread, uint64_t time) const;
   const TimedLane& main_lane(uint32_t record) const { return lanes_[first_lane_[record]]; }
+  /// Of a rank's thread; of its first one where that thread has called nothing.
+  const TimedLane& lane_of(uint32_t record, uint8_t thread) const;
 
   // For each record: the messages that it received, by the time of completion, and that it sent, by that of sending; as
   // places in `messages`.
   const std::vector<std::vector<uint32_t>>& received() const { return received_; }
   const std::vector<std::vector<uint32_t>>& sent() const { return sent_; }
+  /// The thread that receives the message. Another may have done the work for it.
+  uint8_t receiver(const Message& m) const;
   uint64_t sent_at(const Message& m) const { return begin(m.from, event(m.from, m.send)); }
   uint64_t matched_at(const Message& m) const { return begin(m.to, event(m.to, m.receive)); }
   uint64_t done_at(const Message& m) const {
@@ -129,6 +136,7 @@ class Timeline {
   void read_lanes();
   void name_sites();
   void list_messages();
+  void list_receivers();
   void pair_collectives();
   void note_collective_waits(const Together& members);
   void note_message_waits(TimedLane& lane, TimedCall& call);
@@ -142,6 +150,13 @@ class Timeline {
   std::vector<Message> messages_;
   std::vector<std::vector<uint32_t>> received_, sent_;
   std::vector<Together> together_;
+  /// By record: which thread receives in a communicator, and which with a tag there (kManyThreads: several do). Empty
+  /// for a rank with one thread.
+  struct Receivers {
+    std::map<uint64_t, uint8_t> by_context;
+    std::map<std::pair<uint64_t, int32_t>, uint8_t> by_tag;
+  };
+  std::vector<Receivers> receivers_;
   std::vector<Site> sites_;
   std::vector<std::vector<uint32_t>> place_texts_;       ///< by record and place: in `texts_`
   std::vector<SourcePlace> texts_;                       ///< distinct places
