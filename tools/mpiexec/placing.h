@@ -2,6 +2,7 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
