@@ -9,7 +9,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def run(*lists, commands, has=()):
+def run(*lists, commands, has=(), system="debian"):
     """(exit code, what the package manager was called with, output) where only COMMANDS (name: shell text) are in the PATH."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder)
@@ -18,8 +18,9 @@ def run(*lists, commands, has=()):
         for name, text in {**commands, "sudo": '"$@"'}.items():
             (path / name).write_text(f"#!/bin/bash\n{text}\n")
             (path / name).chmod(0o755)
+        (path / "os-release").write_text(f"NAME=x\nID={system}\n")
         result = subprocess.run([ROOT / "scripts/install-packages", *lists], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                env={"PATH": folder, "CALLS": f"{folder}/calls", "HAS": f" {' '.join(has)} "})
+                                env={"PATH": folder, "OS_RELEASE": f"{folder}/os-release", "CALLS": f"{folder}/calls", "HAS": f" {' '.join(has)} "})
         calls = path / "calls"
         return result.returncode, calls.read_text() if calls.exists() else "", result.stdout
 
@@ -39,12 +40,19 @@ class InstallPackages(unittest.TestCase):
         for path in (ROOT / "scripts/packages").glob("*.txt"):
             for line in path.read_text().splitlines():
                 if line and not line.startswith("#"):
-                    self.assertEqual(len(line.split()), 2, f"{path.name}: {line}")
+                    self.assertRegex(line, r"^\S+ +\S+( +debian)?$", path.name)
 
     def test_apt_installs_what_is_missing(self):
         code, calls, said = run("build", commands=APT, has=[name for name in column("build", 0) if name != "gfortran"])
         self.assertEqual(code, 0, said)
         self.assertRegex(calls, r"^apt-get install .* gfortran\n$")
+
+    def test_ubuntu_lacks_some(self):
+        self.assertIn(" chromium ", run("test", commands=APT)[1])
+        code, calls, said = run("test", commands=APT, system="ubuntu")
+        self.assertEqual(code, 0, said)
+        self.assertRegex(calls, r" git .* gdb\n$")
+        self.assertNotRegex(calls, "chromium|linux-image")
 
     def test_dnf_takes_the_second_column(self):
         code, calls, said = run("build", "test", commands=DNF, has=column("build", 1)[2:])
