@@ -30,8 +30,13 @@ class Function:
         return self.same_as or self.operation or self.stem
 
     @property
+    def prefix(self):
+        """MPI_, or MPIX_ of what MPI does not have."""
+        return self.name[:self.name.index("_") + 1]
+
+    @property
     def stem(self):
-        return self.name[4:]
+        return self.name[len(self.prefix):]
 
     @property
     def large(self):
@@ -81,7 +86,7 @@ def _split_parameters(text):
 
 
 def _parse_function(text, chapter, where):
-    match = re.match(r"(MPI_\w+)\((.*)\)((?: \w+(?:\{\w+\})?)*)$", text)
+    match = re.match(r"(MPIX?_\w+)\((.*)\)((?: \w+(?:\{\w+\})?)*)$", text)
     if not match:
         raise SystemExit(f"{where}: not a function: {text}")
     name, inner, tail = match.groups()
@@ -119,10 +124,15 @@ def _forms(function):
             form(stem + "_init", "prepare", [Parameter("info", "info?"), request])]
 
 
-def read_functions(folder):
+def read_extensions(folder):
+    """The functions beyond MPI's."""
+    return read_functions(folder, "extensions.api")[0]
+
+
+def read_functions(folder, files="[0-9]*.api"):
     """All functions, in the order of the files, and the chapters' titles."""
     functions, titles = [], {}
-    for path in sorted(Path(folder).glob("[0-9]*.api")):
+    for path in sorted(Path(folder).glob(files)):
         chapter, logical = None, ""
         for number, line in enumerate(path.read_text().splitlines() + [""], 1):
             if line.startswith("    "):

@@ -40,7 +40,7 @@ def body_parameters(function):
 
 
 def emit_impl(functions):
-    out = [BANNER + '#pragma once\n\n#include "capi/call.h"\n\nnamespace tern::capi {\n\nstruct CallOperands;\n']
+    out = [BANNER + '#pragma once\n\n#include "capi/call.h"\n#include "mpix.h"\n\nnamespace tern::capi {\n\nstruct CallOperands;\n']
     for f in bodies(functions):
         space, declaration = signature(f)
         out.append(f"namespace {space} {{ Error {declaration}; }}")
@@ -190,7 +190,8 @@ def _order(functions_parameters):
 def emit_entry(function, large, numbers):
     name = function.stem + ("_c" if large else "")
     head = prototype(function, large, "PMPI_")
-    alias = f'{prototype(function, large)} __attribute__((weak, alias("PMPI_{name}")));'
+    full = function.prefix + name
+    alias = f'{prototype(function, large)} __attribute__((weak, alias("P{full}")));'
     if re.search(r"_(toint|fromint)$", name):
         p = function.parameters[0].name
         return f"{head} {{ return handle_cast<{function.returns}>({p}); }}\n{alias}\n"
@@ -199,7 +200,7 @@ def emit_entry(function, large, numbers):
         return f"{head} {{ return tern::capi::raw::{name}({names}); }}\n{alias}\n"
     out = [head + " {"]
     comm = next((p.name for p in function.parameters if p.kind == "comm"), "")
-    out.append(f'  Call call("MPI_{name}", {numbers["MPI_" + name]});\n  try {{')
+    out.append(f'  Call call("{full}", {numbers[full]});\n  try {{')
     if _about_files(function):
         out.append("  call.blame_files();")
     locals_, always, optional, after, arguments = [], [], [], [], []
@@ -292,7 +293,7 @@ def emit_entries(functions, pieces):
             current = []
     if current:
         files.append(current)
-    head = BANNER + ('#pragma GCC visibility push(default)\n#include "mpi.h"\n#pragma GCC visibility pop\n\n'
+    head = BANNER + ('#pragma GCC visibility push(default)\n#include "mpi.h"\n#include "mpix.h"\n#pragma GCC visibility pop\n\n'
                      '#include <type_traits>\n#include <utility>\n\n#include "capi/coll_operands.h"\n#include "impl.gen.h"\n\n'
                      'using namespace tern;\nusing namespace tern::capi;\n\nextern "C" {\n\n')
     return [head + "\n".join(units) + "\n}  // extern \"C\"\n" for units in files]

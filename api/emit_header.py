@@ -198,7 +198,7 @@ def c_parameters(function, large):
 
 
 def prototype(function, large, prefix="MPI_"):
-    name = prefix + function.stem + ("_c" if large else "")
+    name = prefix.replace("MPI_", function.prefix) + function.stem + ("_c" if large else "")
     return f"{function.returns} {name}({c_parameters(function, large)})".replace("* ", "*")
 
 
@@ -250,3 +250,34 @@ def emit(functions, titles, sections):
     out += [fortran_conversions(), REMOVED]
     out += ["#if defined(__cplusplus)", "}", "#endif", "", "#endif /* MPI_H_ABI */", ""]
     return "\n".join(out)
+
+
+EXTENSIONS_HEAD = """\
+/* mpix.h of Tern: what MPI 5.0 does not have. Generated from api/; C and C++. */
+#ifndef TERN_MPIX_H
+#define TERN_MPIX_H
+
+#include <mpi.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/* Continuations: docs/continuations.md. Flags of MPIX_Continue and MPIX_Continueall: */
+#define MPIX_CONT_REQBUF_VOLATILE (1 << 0) /* the array of requests is not accessed after the call, as ever in Tern */
+#define MPIX_CONT_REQUESTS_FREE (1 << 1)   /* its newer name */
+#define MPIX_CONT_DEFER_COMPLETE (1 << 3)  /* not called by this call itself, though all operations are complete */
+#define MPIX_CONT_INVOKE_FAILED (1 << 4)   /* called with an error class if an operation has failed */
+/* and of MPIX_Continue_init: */
+#define MPIX_CONT_POLL_ONLY (1 << 2) /* called only by threads that test, or wait for, the continuation request */
+
+/* `rc`: MPI_SUCCESS, or an error class (MPIX_CONT_INVOKE_FAILED). Returns MPI_SUCCESS, or an error: it has failed. */
+typedef int(MPIX_Continue_cb_function)(int rc, void *cb_data);
+
+"""
+
+
+def emit_extensions(extensions):
+    out = [EXTENSIONS_HEAD.rstrip("\n"), ""]
+    out += [prototype(f, large, prefix) + ";" for prefix in ("MPI_", "PMPI_") for f in extensions for large in variants(f)]
+    return "\n".join(out + ["", "#if defined(__cplusplus)", "}", "#endif", "", "#endif /* TERN_MPIX_H */", ""])

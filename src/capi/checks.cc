@@ -485,6 +485,8 @@ void Checks::completing(const Request& request) {
                   place()));
 }
 
+void Checks::taken(const Request& request) { buffers_.completing(request.handle); }
+
 void Checks::freeing(const Request& request) {
   if (request.complete()) return;
   const bool one_sided = request.kind() == Request::Kind::window;

@@ -72,6 +72,8 @@ class Checks final : public MessageHandler {
   void bind(const Request& request);
   /// The program asks for the completion of the request.
   void completing(const Request& request);
+  /// A continuation has taken it over, and it is complete.
+  void taken(const Request& request);
   /// The program frees a request that may be active.
   void freeing(const Request& request);
   /// This call frees or changes the object, or the communicator: no other thread may use it meanwhile.

@@ -1,5 +1,6 @@
 // Waiting for and testing requests, one or many. Source: MPI 5.0 sections 3.7.3 to 3.7.6, 3.8.4, 3.9, 13.2.
 #include "capi/checks.h"
+#include "capi/continuations.h"
 #include "capi/requests.h"
 
 #include <algorithm>
@@ -21,6 +22,7 @@ class Requests {
       : call_(call),
         handles_(handles),
         count_(count),
+        attending_(call.world()),
         more_(count > kFew ? std::make_unique_for_overwrite<Request*[]>(size_t(count)) : nullptr),
         found_(more_ ? more_.get() : few_) {}
 
@@ -42,7 +44,16 @@ class Requests {
     }
     if (call_.checked()) [[unlikely]]
       tell_checks();
+    if (attending_) [[unlikely]]
+      attend();
     return {};
+  }
+  /// Until `done()`, which looks at these requests.
+  template <typename Done>
+  void wait_until(Done&& done) {
+    if (attending_) [[unlikely]]
+      attending_->wait_until(done);
+    else call_.process().progress().wait_until(done);
   }
   /// Null when the handle is MPI_REQUEST_NULL.
   Request* operator[](Count i) const { return found_[i]; }
@@ -70,6 +81,9 @@ class Requests {
       if (is_active(found_[i])) call_.world().checks->completing(*found_[i]);
     }
   }
+  [[gnu::cold]] void attend() {
+    for (Count i = 0; i < count_; ++i) attending_.to(found_[i]);
+  }
   [[gnu::cold]] Error no_request(Count i) const {
     return Error(ErrorClass::request, fmt::format("element {} of argument 'array_of_requests' ({:#x}) is "
                                                   "no request. Was it "
@@ -80,6 +94,7 @@ class Requests {
   Call& call_;
   const MPI_Request* handles_;
   Count count_;
+  Continuations::Attending attending_;
   std::unique_ptr<Request*[]> more_;
   Request** found_;
   Request* few_[kFew];
@@ -167,20 +182,25 @@ class ManyCompleter {
 
 }  // namespace
 
-Error finish_slowly(Call& call, Request*& request, MPI_Status* status) {
+namespace {
+
+/// `blame` is told whose error handler an error is for: a communicator, or the last reference to it, a file or a
+/// window.
+template <typename Blame>
+Error finish_and_blame(Request*& request, MPI_Status* status, Blame&& blame) {
   Error error = read_status(*request, status);
   if (request->error) error = std::move(request->error);
   request->error = Error();
   if (request->kind() == Request::Kind::file) {
     Ref<File> file = take_file(*request);
-    if (error && file) call.blame_last(std::move(file));
+    if (error && file) blame(std::move(file));
     request->release();
     request = nullptr;
     return error;
   }
   if (request->kind() == Request::Kind::window) {
     Ref<Window> window = take_window(*request);
-    if (error && window) call.blame_last(std::move(window));
+    if (error && window) blame(std::move(window));
     request->release();
     request = nullptr;
     return error;
@@ -188,12 +208,12 @@ Error finish_slowly(Call& call, Request*& request, MPI_Status* status) {
   auto comm = static_cast<Communicator*>(request->error_object);
   if (request->persistent()) {
     request->set_inactive();
-    if (error && comm) call.blame(comm);
+    if (error && comm) blame(comm);
     return error;
   }
   request->error_object = nullptr;
   Ref<Communicator> last = Ref<Communicator>::adopt(comm);
-  if (error && comm) call.blame_last(std::move(last));
+  if (error && comm) blame(std::move(last));
   int free_error = MPI_SUCCESS;
   if (request->kind() == Request::Kind::generalized)
     static_cast<GeneralizedRequest*>(request)->free_error = &free_error;
@@ -205,17 +225,48 @@ Error finish_slowly(Call& call, Request*& request, MPI_Status* status) {
   return error;
 }
 
+}  // namespace
+
+Error finish_slowly(Call& call, Request*& request, MPI_Status* status) {
+  struct {
+    void operator()(Communicator* comm) { call.blame(comm); }
+    void operator()(Ref<Communicator> comm) { call.blame_last(std::move(comm)); }
+    void operator()(Ref<File> file) { call.blame_last(std::move(file)); }
+    void operator()(Ref<Window> window) { call.blame_last(std::move(window)); }
+    Call& call;
+  } blame{call};
+  return finish_and_blame(request, status, blame);
+}
+
+Error finish_outside(Request& finished, MPI_Status* status, Ref<Communicator>& comm) {
+  struct {
+    void operator()(Communicator* of) { comm = Ref<Communicator>::share(of); }
+    void operator()(Ref<Communicator> of) { comm = std::move(of); }
+    void operator()(const Ref<File>&) {}
+    void operator()(const Ref<Window>&) {}
+    Ref<Communicator>& comm;
+  } blame{comm};
+  Request* request = &finished;
+  return finish_and_blame(request, status, blame);
+}
+
 namespace body {
 
-/// Where threads share the rank, another one may complete the request while this one waits, which MPI forbids (5.0,
-/// 11.6.2): the request is gone then, and is not touched.
-[[gnu::noinline]] static Error wait_among_threads(Call& call, const Request& request) {
+/// Where threads share the rank, or continuations run meanwhile, another one may complete the request while this one
+/// waits, which MPI forbids (5.0, 11.6.2): the request is gone then, and is not touched.
+[[gnu::noinline]] static Error wait_among_threads(Call& call, Request& request) {
   const auto handle = uintptr_t(request.handle);
   bool there = true;
-  call.process().progress().wait_until([&] {
+  auto over = [&] {
     there = call.world().requests.find_user(handle) == &request;
     return !there || request.complete();
-  });
+  };
+  if (Continuations::Attending attending(call.world()); attending) {
+    attending.to(&request);
+    attending->wait_until(over);
+  } else {
+    call.process().progress().wait_until(over);
+  }
   if (there) return {};
   return Error(ErrorClass::request, fmt::format("argument 'request' ({:#x}) was completed by another thread while this "
                                                 "one waited. Let one thread wait for each request.",
@@ -231,7 +282,7 @@ Error Wait(Call& call, Request*& request, MPI_Status* status) {
     call.world().checks->completing(*request);
   if (request->complete()) {
     call.process().progress().release_held();
-  } else if (!call.world().threads) {
+  } else if (!call.world().threads && !call.world().continuations) {
     call.process().p2p().wait(*request);
   } else if (Error error = wait_among_threads(call, *request)) {
     return error;
@@ -247,8 +298,14 @@ Error Test(Call& call, Request*& request, bool& flag, MPI_Status* status) {
   }
   if (call.checked()) [[unlikely]]
     call.world().checks->completing(*request);
-  if (request->complete()) call.process().progress().release_held();
-  else call.process().progress().look();
+  if (request->complete()) {
+    call.process().progress().release_held();
+  } else {
+    Continuations::Attending attending(call.world());
+    if (attending) [[unlikely]]
+      attending.to(request);
+    call.process().progress().look();
+  }
   flag = request->complete();
   return flag ? finish(call, request, status) : Error();
 }
@@ -258,7 +315,7 @@ Error Waitall(Call& call, Count count, MPI_Request* array_of_requests, MPI_Statu
   if (Error error = requests.find()) return error;
   Count done = 0;
   auto all = [&] { return (done = requests.first_unsettled(done)) == count; };
-  if (!all()) call.process().progress().wait_until(all);
+  if (!all()) requests.wait_until(all);
   ManyCompleter completer(call, array_of_requests, array_of_statuses);
   for (Count i = 0; i < count; ++i) completer.complete(i, i);
   return completer.result();
@@ -312,7 +369,7 @@ Error Waitany(Call& call, Count count, MPI_Request* array_of_requests, int& inde
     return {};
   }
   Count first = requests.first_ready();
-  if (first < 0) call.process().progress().wait_until([&] { return (first = requests.first_ready()) >= 0; });
+  if (first < 0) requests.wait_until([&] { return (first = requests.first_ready()) >= 0; });
   index = static_cast<int>(first);
   return complete_one(call, array_of_requests[first], status);
 }
@@ -344,7 +401,7 @@ Error Waitsome(Call& call, Count incount, MPI_Request* array_of_requests, int& o
     return {};
   }
   if (requests.first_ready() < 0) {
-    call.process().progress().wait_until([&] { return requests.first_ready() >= 0; });
+    requests.wait_until([&] { return requests.first_ready() >= 0; });
   }
   return complete_some(call, requests, array_of_requests, outcount, array_of_indices, array_of_statuses);
 }

@@ -1,6 +1,7 @@
 // Starting, cancelling and freeing requests; generalized requests. Source: MPI 5.0
 // sections 3.7.3, 3.8.4, 3.9, 13.2.
 #include "capi/checks.h"
+#include "capi/continuations.h"
 #include "capi/requests.h"
 #include "fmt/format.h"
 #include "impl.gen.h"
@@ -65,11 +66,24 @@ void blame_object(Call& call, Request& request) {
   }
 }
 
+/// Whether a request may be freed, as far as continuations are concerned.
+Error check_continuations(const Request& request) {
+  if (request.continued)
+    return Error(ErrorClass::request, "the request has a continuation that has not run. Free it afterwards");
+  if (request.kind() != Request::Kind::continuation || request.active()) return {};
+  const int left = static_cast<const ContinuationRequest&>(request).pending();
+  if (left == 0) return {};
+  return Error(ErrorClass::request,
+               fmt::format("{} of the continuation request have not run, and never will. Start it before it is freed",
+                           left == 1 ? "1 continuation" : fmt::format("{} continuations", left)));
+}
+
 /// Whose requests MPI_Cancel does not take (3.8.4, 4.2.1, 6.12, 6.13, 12.3.5); null: it does.
 const char* never_cancelled(const Request& request) {
   if (is_collective(request)) return "a collective operation";
   if (request.kind() == Request::Kind::partitioned) return "a partitioned operation";
   if (request.kind() == Request::Kind::window) return "a one-sided operation";
+  if (request.kind() == Request::Kind::continuation) return "continuations";
   return nullptr;
 }
 
@@ -125,6 +139,7 @@ Error Request_free(Call& call, Request*& request) {
                              : request->persistent() ? "persistent collective"
                                                      : "nonblocking collective"));
   }
+  if (Error error = check_continuations(*request)) return error;
   call.process().progress().release_held();
   if (call.checked()) [[unlikely]]
     call.world().checks->freeing(*request);

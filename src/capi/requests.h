@@ -89,6 +89,8 @@ inline bool is_plain(const Request& request) {
 }
 
 Error finish_slowly(Call& call, Request*& request, MPI_Status* status);
+/// As finish, outside of the request's own call: whose error handler an error is for goes to `comm`.
+Error finish_outside(Request& request, MPI_Status* status, Ref<Communicator>& comm);
 /// After completion: gives `status` its values (null: not wanted; MPI_ERROR stays), gives the request back
 /// unless it is persistent, and sets `request` to null when it did. Blames the communicator for an error.
 [[gnu::always_inline]] inline Error finish(Call& call, Request*& request, MPI_Status* status) {

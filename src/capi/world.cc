@@ -16,6 +16,7 @@
 #include "capi/call.h"
 #include "capi/call_site.h"
 #include "capi/checks.h"
+#include "capi/continuations.h"
 #include "capi/crash_report.h"
 #include "capi/debug_view.h"
 #include "capi/leftovers.h"
@@ -251,6 +252,7 @@ Error World::leave() {
   }
   observed = recorder || observer || tools.events;
   process.reset();
+  continuations.reset();
   checks.reset();  // the process refers to it until its end
   if (recorder && !error) recorder->header().finished = 1;
   return error;

@@ -28,7 +28,8 @@
 
 namespace tern::capi {
 
-class Checks;  // capi/checks.h
+class Checks;         // capi/checks.h
+class Continuations;  // capi/continuations.h
 
 /// Is told of all calls that the program makes, also of those inside of its callbacks (the simulator: what passes
 /// between calls is computation). `function`: the name's number among function_names().
@@ -70,19 +71,20 @@ struct World {
   std::thread::id main_thread;
   int process_id = 0;  ///< whose `process` is; a forked child has another
   // What nearly every call reads: one cache line.
-  alignas(64) std::atomic<int> running{0};  ///< World Model (1) plus sessions; MPI works while > 0
-  bool threads = false;                     ///< lock->enabled(), cached
-  bool locking = false;                     ///< the same, or an event thread helps
-  bool checking = true;                     ///< TERN_CHECK_ARGUMENTS
-  bool observed = false;                    ///< `recorder`, `checks` or `observer` is there
-  bool forked = false;                      ///< this process is a child that the rank has forked: no rank
-  const char* call_name = nullptr;          ///< the function called last, for the hang report
-  std::shared_ptr<Driving> lock;            ///< also the Process's
-  std::unique_ptr<Process> process;         ///< null before initialisation and after finalisation
-  std::unique_ptr<Recorder> recorder;       ///< null unless mpiexec wants to know
-  std::unique_ptr<Checks> checks;           ///< null unless TERN_CHECK wants them; the process refers to it
-  std::string node_name;                    ///< of a simulated node; empty: the host's
-  CallObserver* observer = nullptr;         ///< not ours; null unless a simulated job sets it, with `observed`
+  alignas(64) std::atomic<int> running{0};       ///< World Model (1) plus sessions; MPI works while > 0
+  bool threads = false;                          ///< lock->enabled(), cached
+  bool locking = false;                          ///< the same, or an event thread helps
+  bool checking = true;                          ///< TERN_CHECK_ARGUMENTS
+  bool observed = false;                         ///< `recorder`, `checks` or `observer` is there
+  bool forked = false;                           ///< this process is a child that the rank has forked: no rank
+  const char* call_name = nullptr;               ///< the function called last, for the hang report
+  std::shared_ptr<Driving> lock;                 ///< also the Process's
+  std::unique_ptr<Process> process;              ///< null before initialisation and after finalisation
+  std::unique_ptr<Recorder> recorder;            ///< null unless mpiexec wants to know
+  std::unique_ptr<Checks> checks;                ///< null unless TERN_CHECK wants them; the process refers to it
+  std::unique_ptr<Continuations> continuations;  ///< null: the program has made no continuation request
+  std::string node_name;                         ///< of a simulated node; empty: the host's
+  CallObserver* observer = nullptr;              ///< not ours; null unless a simulated job sets it, with `observed`
 
   std::vector<const Communicator*> in_collectives;  ///< with MPI_THREAD_MULTIPLE: where threads are (leftovers.h)
   bool told_of_collectives = false;

@@ -28,7 +28,7 @@ struct DebugLayout;
 
 class Request : public Object {
  public:
-  enum class Kind : uint8_t { send, receive, collective, done, generalized, file, window, partitioned };
+  enum class Kind : uint8_t { send, receive, collective, done, generalized, file, window, partitioned, continuation };
 
   explicit Request(Kind kind) : kind_(kind) {}
   virtual ~Request() = default;
@@ -74,6 +74,9 @@ class Request : public Object {
   void* watcher = nullptr;
   /// Owned by capi: the communicator (Object) whose error handler an error goes to; null: none known.
   Object* error_object = nullptr;
+
+  /// Owned by capi: a continuation takes it over when it is complete.
+  bool continued = false;
 
   /// Makes this a persistent request that waits for its first start.
   void make_persistent() {

@@ -14,6 +14,12 @@ void ProgressEngine::add(Pollable& pollable, uint32_t interval) {
   if (driving_.armed_for != Driving::Armed::nobody) wake();
 }
 
+// Who sleeps does it: the thread that has found it may be about to leave, or be the helper.
+void ProgressEngine::set_between_polls(BetweenPolls* work) {
+  between_polls_ = work;
+  if (work) wake();
+}
+
 void ProgressEngine::count_wait(uint64_t& since_ns) {
   counters_.wait += clock_.now_ns() - since_ns;
   since_ns = 0;

@@ -10,6 +10,7 @@
 #include "base/hints.h"
 #include "base/looks.h"
 #include "base/recorder.h"
+#include "progress/between_polls.h"
 #include "progress/rounds.h"
 #include "progress/wait_observer.h"
 #include "progress/wait_policy.h"
@@ -29,6 +30,8 @@ class alignas(64) ProgressEngine final : public Rounds, private Slept {
   void add(Pollable& pollable, uint32_t interval = 1);
   /// Not owned; null: none.
   void set_wait_observer(WaitObserver* observer) { observer_ = observer; }
+  /// Done by threads that wait or look, between their polls; null: nothing is to be done now. Not owned.
+  void set_between_polls(BetweenPolls* work);
   /// A sleep also ends when this descriptor is readable, until it is closed. It may be watched already.
   void watch(int descriptor) { port_.watch(descriptor); }
 
@@ -61,6 +64,8 @@ class alignas(64) ProgressEngine final : public Rounds, private Slept {
     } else if (++empty_looks_ % limits_of(Look::test).looks == 0) {
       on_empty_looks();
     }
+    if (between_polls_) [[unlikely]]
+      run_between_polls();
   }
   /// Sends small messages that paths hold back (PollHints::holding). For calls that do not wait and do not poll.
   void release_held() {
@@ -161,6 +166,7 @@ class alignas(64) ProgressEngine final : public Rounds, private Slept {
   void relax(Wait& wait, const Condition& done);
   Step look_at_clock(Wait& wait);
   void on_empty_looks();
+  bool run_between_polls();
   void yield(Step step);
   template <typename Pass>
   void give_turn(Pass&& pass);
@@ -182,6 +188,7 @@ class alignas(64) ProgressEngine final : public Rounds, private Slept {
   uint32_t pauses_;  ///< empty polls before each `relax` that only pause the processor; 0 if others need the core
   uint32_t parts_ = 0;
   uint32_t empty_looks_ = 0;  ///< in a row
+  BetweenPolls* between_polls_ = nullptr;
   WaitObserver* observer_ = nullptr;
   WaitPort& port_;
   Recorder* tracer_;

@@ -55,6 +55,7 @@ void ProgressEngine::relax(Wait& wait, const Condition& done) {
     return;
   }
   if (driving_.sleep.sleepers != 0) call_ready();  // their conditions may depend on changes that no poll reports
+  if (run_between_polls()) return;
   if (port_.virtual_time()) return sleep(done);
   const bool threads = driving_.enabled();
   Step step = policy_.on_empty(wait, threads);
@@ -76,6 +77,10 @@ ProgressEngine::Step ProgressEngine::look_at_clock(Wait& wait) {
   const bool threads = driving_.enabled();
   const Step step = policy_.on_clock(wait, clock_.now_ns(), threads);
   return step == Step::count_preemptions ? policy_.on_preemptions(wait, port_.preemptions(), threads) : step;
+}
+
+bool ProgressEngine::run_between_polls() {
+  return between_polls_ && !driving_.in_round() && between_polls_->run();
 }
 
 // A call that only looks (MPI_Test) was empty, and so were those before it.
@@ -151,6 +156,7 @@ void ProgressEngine::sleep_on_paths(const Condition& done) {
 // The helper has the paths. False: somebody relies on this thread's polls.
 bool ProgressEngine::await_helper(Wait& wait, const Condition& done) {
   if (driving_.in_round() || kept_awake()) return false;
+  if (run_between_polls()) return true;
   if (observer_) observer_->on_empty_polls(++wait.empty);
   if (driving_.sleep.engine) {
     follow(done);
