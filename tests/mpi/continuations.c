@@ -240,7 +240,7 @@ static void refused(void) {
   expect(MPI_Wait(&twice[0], MPI_STATUS_IGNORE), MPI_ERR_REQUEST); /* the continuation has it */
   expect(MPI_Request_free(&other), MPI_ERR_REQUEST);               /* never started */
   MPI_Start(&conts);
-  MPI_Send(&data, 1, MPI_INT, rank, 6, MPI_COMM_WORLD);
+  MPI_Send(&rank, 1, MPI_INT, rank, 6, MPI_COMM_WORLD);
   MPI_Wait(&conts, MPI_STATUS_IGNORE);
 
   MPI_Recv_init(&data, 1, MPI_INT, rank, 6, MPI_COMM_WORLD, &request); /* keeps its handle */
@@ -249,7 +249,7 @@ static void refused(void) {
   MPIX_Continue(&request, count_call, NULL, 0, MPI_STATUS_IGNORE, conts);
   expect(MPIX_Continue(&request, count_call, NULL, 0, MPI_STATUS_IGNORE, conts), MPI_ERR_REQUEST);
   expect(MPI_Request_free(&request), MPI_ERR_REQUEST);
-  MPI_Send(&data, 1, MPI_INT, rank, 6, MPI_COMM_WORLD);
+  MPI_Send(&rank, 1, MPI_INT, rank, 6, MPI_COMM_WORLD);
   MPI_Wait(&conts, MPI_STATUS_IGNORE);
   MPI_Request_free(&request);
 }
