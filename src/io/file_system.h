@@ -48,7 +48,7 @@ class FileSystem {
   static constexpr int64_t kStream = -1;
   virtual int64_t read(int descriptor, const iovec* pieces, int count, int64_t offset) = 0;
   virtual int64_t write(int descriptor, const iovec* pieces, int count, int64_t offset) = 0;
-  /// Reads only what is in memory already: -EAGAIN when a device must be asked.
+  /// Reads only what is in memory already: -EAGAIN when a device must be asked, or when the file system cannot say.
   virtual int64_t read_cached(int descriptor, const iovec* pieces, int count, int64_t offset) {
     return read(descriptor, pieces, count, offset);
   }

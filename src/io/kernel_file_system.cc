@@ -128,7 +128,9 @@ int64_t KernelFileSystem::write(int descriptor, const iovec* pieces, int count, 
 }
 
 int64_t KernelFileSystem::read_cached(int descriptor, const iovec* pieces, int count, int64_t offset) {
-  return checked(int64_t(preadv2(descriptor, pieces, std::min(count, IOV_MAX), offset, RWF_NOWAIT)));
+  const int64_t result =
+      checked(int64_t(preadv2(descriptor, pieces, std::min(count, IOV_MAX), offset, RWF_NOWAIT)));
+  return result == -EOPNOTSUPP ? -EAGAIN : result;  // tmpfs and others cannot say what is in memory
 }
 
 int KernelFileSystem::lock(int descriptor, Lock kind, int64_t begin, int64_t length, bool wait) {

@@ -34,20 +34,21 @@
     }                                                                                                       \
   } while (0)
 
-/* The same name at all ranks; there is no file of that name. */
-static inline const char* new_name(void) {
+/* The same name at all ranks; there is no file of that name. Folder null: TERN_TEST_FOLDER, or /tmp. */
+static inline const char* new_name_in(const char* folder) {
   static char name[256];
   static int number;
   int rank;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (rank == 0) {
-    const char* folder = getenv("TERN_TEST_FOLDER");
+    if (!folder) folder = getenv("TERN_TEST_FOLDER");
     snprintf(name, sizeof name, "%s/tern-io-%d-%d", folder ? folder : "/tmp", (int)getpid(), number++);
     unlink(name);
   }
   MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
   return name;
 }
+static inline const char* new_name(void) { return new_name_in(NULL); }
 
 static inline MPI_Count count_of(const MPI_Status* status, MPI_Datatype type) {
   MPI_Count count = -1;

@@ -390,6 +390,28 @@ static void test_large(void) {
   FINE(MPI_File_close(&fh));
 }
 
+/* Of a file in memory (tmpfs) the kernel does not say whether a read must wait. */
+static void test_tmpfs(void) {
+  enum { count = 1000 };
+  static int out[count], in[count];
+  const char *name = new_name_in("/dev/shm");
+  MPI_File fh;
+  MPI_Request request;
+  MPI_Status status;
+  for (int i = 0; i < count; i++) out[i] = rank * count + i;
+  FINE(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                     &fh));
+  FINE(MPI_File_iwrite_at(fh, (MPI_Offset)rank * (MPI_Offset)sizeof out, out, count, MPI_INT, &request));
+  FINE(MPI_Wait(&request, &status));
+  CHECK(count_of(&status, MPI_INT) == count);
+  FINE(MPI_File_iread_at(fh, (MPI_Offset)rank * (MPI_Offset)sizeof out, in, count, MPI_INT, &request));
+  FINE(MPI_Wait(&request, &status));
+  CHECK(count_of(&status, MPI_INT) == count && in[0] == out[0] && in[count - 1] == out[count - 1]);
+  FINE(MPI_File_read_at_all(fh, (MPI_Offset)rank * (MPI_Offset)sizeof out, in, count, MPI_INT, &status));
+  CHECK(count_of(&status, MPI_INT) == count);
+  FINE(MPI_File_close(&fh));
+}
+
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -403,6 +425,7 @@ int main(int argc, char **argv) {
   test_empty_view();
   test_handlers();
   test_large();
+  test_tmpfs();
   done();
   return 0;
 }
