@@ -93,8 +93,9 @@ static void run_by_others(void) {
     MPI_Request request;
     pthread_t thread;
     MPI_Irecv(&in, 1, MPI_INT, from, 20, MPI_COMM_WORLD, &request);
-    MPIX_Continue(&request, send_on, &in, 0, MPI_STATUS_IGNORE, shared);
+    /* First the receive: the callback may run inside of MPIX_Continue, and its send may wait for it (TERN_CHECK). */
     pthread_create(&thread, NULL, wait_for_it, &got);
+    MPIX_Continue(&request, send_on, &in, 0, MPI_STATUS_IGNORE, shared);
     MPI_Send(&out, 1, MPI_INT, to, 20, MPI_COMM_WORLD);
     pthread_join(thread, NULL); /* without a call of MPI */
     CHECK(got == i);
