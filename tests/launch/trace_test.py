@@ -241,7 +241,7 @@ class Killed(unittest.TestCase):
                     time.sleep(moment)
                     child.kill()
                     child.communicate(timeout=20)
-                    self.assertTrue(wait_until_gone(mark, 1.0 * SLOW))
+                    self.assertTrue(wait_until_gone(mark, 3.0 * SLOW))
                     self.assertEqual(os.listdir(folder), [])
 
     def test_no_empty_trace(self):

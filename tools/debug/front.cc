@@ -193,6 +193,7 @@ class Front {
   void tell(const std::string& text) {
     if (editor_) return editor_->print_above(text);
     std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);  // where there is no terminal there is no prompt
     prompt();
   }
   /// False: the input has ended.
