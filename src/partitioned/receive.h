@@ -56,7 +56,7 @@ class PartitionedReceive final : public Request {
   bool sender_gone_ = false;
 
   // One start.
-  std::vector<size_t> left_;  ///< bytes to come, by partition. Whoever reads 0 sees the bytes
+  std::vector<size_t> left_;  ///< bytes to come, by partition; a thread that reads 0 sees the data
   size_t left_bytes_ = 0;
 };
 

@@ -7,10 +7,10 @@
 #include <stdatomic.h>
 
 #include "check.h"
+#include "stay_inside.h"
 
 enum { kThreads = 4 };
 static int rank, size, to, from;
-static atomic_int inside, go_on;
 
 struct Side {
   MPI_Request request;
@@ -79,23 +79,6 @@ static void exchange(int out_parts, int out_bytes, int in_parts, int rounds) {
   MPI_Request_free(&receive);
   free(out);
   free(in);
-}
-
-static int wait_in_callback(MPI_Comm comm, int keyval, void *value, void *extra) {
-  (void)comm, (void)keyval, (void)value, (void)extra;
-  atomic_store(&inside, 1);
-  while (!atomic_load(&go_on)) sched_yield();
-  return MPI_SUCCESS;
-}
-
-static void *stay_inside(void *argument) {
-  int keyval;
-  (void)argument;
-  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, wait_in_callback, &keyval, NULL);
-  MPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
-  MPI_Comm_delete_attr(MPI_COMM_SELF, keyval);
-  MPI_Comm_free_keyval(&keyval);
-  return NULL;
 }
 
 /* Another thread is inside the library, in a callback, until this one has marked and asked. */

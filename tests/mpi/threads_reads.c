@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "check.h"
+#include "stay_inside.h"
 
-static atomic_int inside, go_on;
 static MPI_Comm grid;
 static MPI_Group group;
 static MPI_Datatype pair;
@@ -88,23 +88,6 @@ static void read_all(int rank, int size) {
   MPI_Get_library_version(name, &length);
   MPI_Get_processor_name(name, &length);
   CHECK(length > 0);
-}
-
-static int wait_in_callback(MPI_Comm comm, int keyval, void *value, void *extra) {
-  (void)comm, (void)keyval, (void)value, (void)extra;
-  atomic_store(&inside, 1);
-  while (!atomic_load(&go_on)) sched_yield();
-  return MPI_SUCCESS;
-}
-
-static void *stay_inside(void *argument) {
-  int keyval;
-  (void)argument;
-  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, wait_in_callback, &keyval, NULL);
-  MPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
-  MPI_Comm_delete_attr(MPI_COMM_SELF, keyval);
-  MPI_Comm_free_keyval(&keyval);
-  return NULL;
 }
 
 /* Tables grow, and slots are used again. */

@@ -96,10 +96,9 @@ std::string Adviser::why(const Late& late) const {
   return fmt::format("it is held up in {}", named(most->first));
 }
 
-// Of what ranks wait for each other here: the part that no rank is to blame for. Where work takes now a little more,
-// now a little less, a rank waits in one step, and comes later than the other's message in the next; and who is waited
-// for waits as long here. That much cancels out. Who always comes last is never waited for in vain: what is sent or
-// received late each time was never there before, and who only sends never waits.
+// Of what ranks wait for each other here: the part that no rank is to blame for. Where the work of a step varies, a
+// rank waits in one step and is waited for in another one, for about as long. These two times cancel. A rank that is
+// late in every step waits for nobody here, so nothing of what others wait for it cancels.
 uint64_t Adviser::mutual_ns(const Facts& f) const {
   std::map<int, uint64_t> waited_for;
   uint64_t by_turns = 0, early_ns = 0;
