@@ -268,9 +268,8 @@ Error Checks::send(const SendArguments& arguments, Count count, const Datatype& 
   if (synchronous.mode == SendMode::standard) synchronous.mode = SendMode::synchronous;
   Request* request = messages_.isend(synchronous, count, type);
   // Where there are sessions a peer may go on after its MPI_Finalize (MPI 5.0, 11.3).
-  world_.process->progress().wait_until([&] {
-    return request->complete() || (!world_.sessions_used && messages_.finalizes(arguments.peer));
-  });
+  world_.process->progress().wait_until(
+      [&] { return request->complete() || (!world_.sessions_used && messages_.finalizes(arguments.peer)); });
   if (!request->complete()) {
     report(fmt::format("the message of {} with tag {} was never received: rank {} of the job is in MPI_Finalize",
                        place(), arguments.tag, arguments.peer));
@@ -501,71 +500,6 @@ void Checks::freeing(const Request& request) {
       fmt::format("an active receive is freed in {}: nothing tells when its message is there. Complete it with "
                   "MPI_Wait, or cancel it (MPI 5.0, 3.7.3).",
                   place()));
-}
-
-// "3 requests are not completed: 2 of MPI_Isend at main (a.c:7), 1 of MPI_Irecv at main (a.c:8)".
-template <typename Table, typename Wanted>
-void Checks::report_left(const Table& table, const char* one, const char* many, const char* what, Wanted wanted) {
-  size_t count = 0;
-  std::map<std::string, size_t> places;
-  table.for_each([&](const auto& object) {
-    if (!wanted(object)) return;
-    ++count;
-    const auto found = creators_.find({&table, uintptr_t(object.handle)});
-    ++places[found == creators_.end() ? "an unknown place" : found->second];
-  });
-  if (count == 0) return;
-  std::string text = fmt::format("at MPI_Finalize {} {} {}: ", count, count == 1 ? one : many, what);
-  constexpr size_t kMost = 8;  // places in a line that can be read
-  size_t shown = 0;
-  for (const auto& [place, times] : places) {
-    if (shown == kMost) {
-      text += ", ...";
-      break;
-    }
-    text += fmt::format("{}{} of {}", shown++ == 0 ? "" : ", ", times, place);
-  }
-  report(text);
-}
-
-void Checks::report_unreceived() {
-  for (const PendingMessage& pending : world_.process->p2p().pending_messages()) {
-    if (pending.kind != PendingMessage::Kind::message || !pending.of_user) continue;
-    report(fmt::format("at MPI_Finalize a message was never received: {}", pending.text()));
-  }
-}
-
-Error Checks::finalize() {
-  world_.call_name = "MPI_Finalize";
-  check_thread_of_finalize();
-  messages_.finalize();
-  if (Error error = collective(world_.process->world())) return error;
-  // What others have sent before their MPI_Finalize is on its way at most.
-  constexpr uint64_t kLook_ns = 5'000'000;
-  Process& process = *world_.process;
-  const uint64_t end_ns = process.clock().now_ns() + kLook_ns;
-  while (process.clock().now_ns() < end_ns) process.progress().look();
-  report_unreceived();
-  report_threads();
-  report_left(world_.requests, "request is", "requests are", "not completed",
-              [](const Request& request) { return !request.persistent() || request.active(); });
-  report_left(world_.requests, "persistent request is", "persistent requests are", "not freed",
-              [](const Request& request) { return request.persistent() && !request.active(); });
-  const auto all = [](const auto&) { return true; };
-  report_left(world_.messages, "matched message is", "matched messages are", "not received", all);
-  report_left(world_.windows, "window is", "windows are", "not freed", all);
-  report_left(world_.files, "file is", "files are", "not closed", all);
-  // What the library made without being asked is not the program's to free: the parents' communicator, and datatypes
-  // that are predefined though they have no name (19.1.9, 6.9.4).
-  report_left(world_.comms, "communicator is", "communicators are", "not freed",
-              [this](const Communicator& comm) { return &comm != world_.parent; });
-  report_left(world_.types, "datatype is", "datatypes are", "not freed",
-              [](const Datatype& type) { return !type.is_predefined(); });
-  report_left(world_.groups, "group is", "groups are", "not freed", all);
-  report_left(world_.ops, "operator is", "operators are", "not freed", all);
-  // These may be freed after MPI_Finalize, too (11.4.1): worth a line, but no error that ends the job.
-  if (!fatal_) report_left(world_.infos, "info object is", "info objects are", "not freed", all);
-  return {};
 }
 
 // --- What other ranks say.

@@ -118,6 +118,7 @@ class Checks final : public MessageHandler {
   /// Lets other threads go on for a moment.
   void pause();
   void begin_alone(check::Sharing::Object object);
+  bool may_be_of_session(uint64_t context) const;
   void report_unreceived();
   void report_threads();
   template <typename Table, typename Wanted>

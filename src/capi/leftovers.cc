@@ -16,10 +16,11 @@ namespace {
 
 constexpr const char* kWhere = " (TERN_CHECK=1 names the places)";
 
-// Another library may have called it for the program.
+// Another library may have called it for the program. (Where there are sessions the rank ends at exit.)
 std::string place_of_finalize(const World& world) {
   char place[200];
-  if (world.simulated() || !call_sites().describe(walk_stack(), false, place, sizeof place) || place[0] == '\0')
+  if (world.sessions_used || world.simulated() || !call_sites().describe(walk_stack(), false, place, sizeof place) ||
+      place[0] == '\0')
     return {};
   return fmt::format(". MPI_Finalize was called at {}", place);
 }
@@ -30,6 +31,7 @@ void tell_of_requests(const World& world) {
   const Log& log = world.process->log();
   if (world.main_thread != std::this_thread::get_id())
     log.warn("MPI_Finalize is called by another thread than MPI_Init (MPI 5.0, 11.6.2)");
+  if (world.running > 1) return;  // a session that goes on may own them (11.3)
   size_t left = 0;
   world.requests.for_each([&](const Request& request) { left += !request.persistent() || request.active(); });
   if (left == 0) return;

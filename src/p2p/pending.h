@@ -16,6 +16,7 @@ struct PendingMessage {
   };
   static constexpr size_t kKinds = 4;
   Kind kind = Kind::receive;
+  uint64_t context = 0;      ///< within the rank; its record to mpiexec leaves it out
   std::string communicator;  ///< in words
   bool of_user = true;       ///< of the program's own point-to-point; false: the inside of another operation
   int peer = 0;              ///< the other side's rank in MPI_COMM_WORLD; kAnyPeer

@@ -73,20 +73,21 @@ std::vector<PendingMessage> PointToPoint::pending_messages() const {
   };
   impl.receives.matching.for_each_posted([&](PostedReceive& posted) {
     auto& receive = static_cast<ReceiveRequest&>(posted);
-    all.push_back({PendingMessage::Kind::receive, communicator(receive.context), of_user(receive.context),
-                   receive.from ? int(receive.from->peer) : PendingMessage::kAnyPeer, receive.source,
-                   receive.tag == kAnyTag ? PendingMessage::kAnyTagAtAll : receive.tag, receive.capacity});
+    all.push_back({PendingMessage::Kind::receive, receive.context, communicator(receive.context),
+                   of_user(receive.context), receive.from ? int(receive.from->peer) : PendingMessage::kAnyPeer,
+                   receive.source, receive.tag == kAnyTag ? PendingMessage::kAnyTagAtAll : receive.tag,
+                   receive.capacity});
   });
   impl.receives.matching.for_each_waiting([&](WaitingMessage& waiting) {
     auto& message = static_cast<UnexpectedMessage&>(waiting);
     const int peer = message.from ? int(message.from->peer) : PendingMessage::kAnyPeer;
-    all.push_back({PendingMessage::Kind::message, communicator(message.context), of_user(message.context), peer,
-                   message.source, message.tag, message.bytes});
+    all.push_back({PendingMessage::Kind::message, message.context, communicator(message.context),
+                   of_user(message.context), peer, message.source, message.tag, message.bytes});
   });
   impl.sends.for_each_named([&](SendRequest& send) {
     const SendArguments& a = send.arguments;
-    all.push_back({record_of(send.protocol).report(send), communicator(a.context), of_user(a.context), int(a.peer),
-                   int(a.peer), a.tag, a.type ? uint64_t(a.count) * a.type->size() : 0});
+    all.push_back({record_of(send.protocol).report(send), a.context, communicator(a.context), of_user(a.context),
+                   int(a.peer), int(a.peer), a.tag, a.type ? uint64_t(a.count) * a.type->size() : 0});
   });
   return all;
 }

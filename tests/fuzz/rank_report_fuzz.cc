@@ -43,7 +43,7 @@ std::vector<std::string> fuzz_corpus() {
   std::vector<std::string> corpus = {"", "cmd=tern_hello signal=61 pid=123 pids=7\ncmd=tern_going\n",
                                      "cmd=tern_place inside=1 call=MPI_Bcast text=main (a.c:7)\n"};
   for (int peer = 0; peer < 4; ++peer) {
-    report.pending.push_back({PendingMessage::Kind(peer), "MPI_COMM_WORLD", true, peer, peer, 7 + peer, 4});
+    report.pending.push_back({PendingMessage::Kind(peer), 0, "MPI_COMM_WORLD", true, peer, peer, 7 + peer, 4});
     report.notes.push_back("window 3: the lock of rank 1 has been asked for");
     corpus.push_back(to_lines(report) + to_lines(report) + to_lines(report));
   }

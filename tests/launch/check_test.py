@@ -159,6 +159,14 @@ class Check(unittest.TestCase):
         for _ in range(3):
             done = mpiexec("-timeout", 30, "-n", 4, os.path.join(BUILD, "tests/mpi/session_basic"), TERN_CHECK="2")
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "ok\n", ""))
+        program = self.built("sessions_program.c")
+        for path in ("shm", "tcp"):
+            done = mpiexec("-timeout", 30, "-n", 2, program, TERN_CHECK="2", TERN_PATH=path)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), path)
+            done = mpiexec("-timeout", 30, "-n", 2, program, TERN_PATH=path)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), path)
+        self.found("leak", r"1 communicator is not freed", r"never received: MPI_COMM_WORLD, source \d, tag 3, 4 bytes",
+                   program=program)
 
     def test_reductions_beyond_the_standard(self):
         self.found("reductions_of_text", r"MPI_SUM of MPI_CHAR in MPI_Allreduce at reductions_of_text .* is beyond the standard",

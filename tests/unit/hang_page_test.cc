@@ -32,7 +32,7 @@ RankView waiting(const std::string& call, std::vector<PendingMessage> pending, u
 }
 
 PendingMessage pending(Kind kind, int peer, int tag, const char* communicator = "MPI_COMM_WORLD") {
-  return {kind, communicator, true, peer, peer, tag, 4};
+  return {kind, 0, communicator, true, peer, peer, tag, 4};
 }
 
 TEST(HangPage, GroupsAndTheMissingRank) {
