@@ -10,7 +10,7 @@ mpi_... are weak aliases of pmpi_... (19.1.5). LOGICAL needs no conversion: what
 
 import re
 
-from fortran_kinds import ADDRESS_ONLY, BY_HAND, CPTR, dummies, exists, has_choice, nonblocking
+from fortran_kinds import ADDRESS_ONLY, BY_HAND, CPTR, OLD, dummies, exists, has_choice, nonblocking
 
 BANNER = "// Generated from api/; see api/README.md. Do not edit.\n"
 # Functions that take a buffer in equal blocks or by displacements, or combine its elements: a section cannot be
@@ -57,6 +57,13 @@ def _names(symbol, signature, aliases):
     return "".join(f'void {alias}({signature}) __attribute__((weak, alias("{symbol}")));\n' for alias in aliases)
 
 
+def _c_function(f, large):
+    if f.stem == "File_close":
+        return "close_file"  # bridge.h
+    # What is deprecated, by its successor: not every library of the ABI has the old function.
+    return "PMPI_" + (f.same_as if f.stem in OLD else f.stem) + ("_c" if large else "")
+
+
 def _entry(f, large, descriptors):
     arguments = dummies(f, large)
     stem = f.stem.lower()
@@ -89,8 +96,7 @@ def _entry(f, large, descriptors):
     parameters.append("int* ierror")
     parameters += [f"size_t {d.name}_length" for d in arguments if d.string]
     signature = ", ".join(parameters)
-    cname = f.name[4:] + ("_c" if large else "")
-    call = f"PMPI_{cname}({', '.join(values[d.name] for d in arguments)})"
+    call = f"{_c_function(f, large)}({', '.join(values[d.name] for d in arguments)})"
     out = [f"void {symbol}({signature}) {{"]
     out += ["  " + b for b in before]
     if wrong:

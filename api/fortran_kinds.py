@@ -139,7 +139,7 @@ def dummy(parameter, function, large):
         return Dummy(name, "integer, intent(out)", "integer", "(*)", c=f"int* {name}", arg=name,
                      always=f"if (some_completed(result)) one_based({name}, *outcount);")
     if parameter.kind == "callback":
-        return Dummy(name, f"procedure({parameter.ctype})", "external", c=f"{parameter.ctype}* {name}", arg=name)
+        return Dummy(name, f"procedure({parameter.ctype})", "external", c=f"{parameter.ctype}* {name}", arg=f"c_function({name})")
     if parameter.kind == "raw":
         return Dummy(name, "", "")
 
@@ -203,7 +203,8 @@ def dummy(parameter, function, large):
         f08 = "integer" if old else f"type({ctype})"
         if array:
             intent = "in" if const else ("out" if parameter.kind.startswith("out_") else "inout")
-            handles = f"Handles<{ctype}> {name}_({name}, {_length(parameter, function, None)});"
+            given = f"{name}, " if intent != "out" else ""
+            handles = f"Handles<{ctype}> {name}_({given}{_length(parameter, function, None)});"
             d = Dummy(name, f"{f08}, intent({intent})", "integer", "(*)", c=f"int* {name}", before=handles, arg=f"{name}_.data()")
             if nonblocking(function) and const and function.chapter in (6, 8):
                 d.f08 += ", asynchronous"

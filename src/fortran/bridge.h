@@ -1,16 +1,16 @@
 // What every entry point of the Fortran bindings uses: handles, strings, and memory whose address has a meaning.
-// Fortran knows a handle as an INTEGER; the C ABI's handles are pointers whose value is that number (20.4.5;
-// capi/handles.h), so neither direction is a call. Source: MPI 5.0 sections 19.1, 19.3, 20.4. Thread rule: stateless.
+// Fortran knows a handle as an INTEGER, which MPI_X_toint gives (numbers.h). Source: MPI 5.0 sections 19.1, 19.3, 20.4.
+// Thread rule: stateless.
 #pragma once
 
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <type_traits>
 
+#include "fortran/numbers.h"
 #include "mpi.h"
 
 // Defined by the modules mpi and mpi_f08 and by the COMMON blocks of mpif.h. The program's copies win over the
@@ -25,23 +25,14 @@ extern char mpi_fort_argv_null_, mpi_fort_argvs_null_;
 
 namespace tern::fortran {
 
-// A Fortran INTEGER passed by reference may be read as the lower half of a C handle or of an MPI_Aint. The functions
-// that users give to MPI_Op_create and MPI_X_create_errhandler depend on it: C calls them as they are (callbacks.cc).
-static_assert(std::endian::native == std::endian::little && sizeof(void*) == 8);
-
-template <typename Handle>
-Handle from_int(int value) {
-  return reinterpret_cast<Handle>(static_cast<intptr_t>(value));
-}
-template <typename Handle>
-int to_int(Handle handle) {
-  return static_cast<int>(reinterpret_cast<intptr_t>(handle));
-}
-
 /// `ierror` is null where mpi_f08's optional argument was left out.
 inline void finish(int* ierror, int result) {
   if (ierror) *ierror = result;
 }
+
+/// MPI_File_close, which MPICH 5.0's library of the ABI has under this name alone.
+extern "C" int PMPI_File_close(MPI_File* file) __attribute__((weak));
+inline int close_file(MPI_File* file) { return PMPI_File_close ? PMPI_File_close(file) : MPI_File_close(file); }
 
 /// What a choice buffer means to C.
 inline void* c_address(void* buffer) {
@@ -86,8 +77,11 @@ inline void land(int before, int after) {
 template <typename Handle>
 class Handles {
  public:
-  Handles(const int* values, int64_t n) : n_(n > 0 ? static_cast<size_t>(n) : 0) {
-    if (n_ > kShort) long_ = new Handle[n_];
+  /// An array that C writes.
+  explicit Handles(int64_t n) : n_(n > 0 ? static_cast<size_t>(n) : 0) {
+    if (n_ > kShort) long_ = new Handle[n_]();
+  }
+  Handles(const int* values, int64_t n) : Handles(n) {
     Handle* to = data();
     for (size_t i = 0; i < n_; ++i) to[i] = from_int<Handle>(values[i]);
   }
@@ -98,6 +92,7 @@ class Handles {
   void give(int* values) {
     const Handle* from = data();
     for (size_t i = 0; i < n_; ++i) {
+      if (from[i] == nullptr) continue;  // no handle: C has left it as it was
       int value = to_int(from[i]);
       if constexpr (std::is_same_v<Handle, MPI_Request>) land(values[i], value);
       values[i] = value;
@@ -108,7 +103,7 @@ class Handles {
   static constexpr size_t kShort = 32;  // elements without an allocation
   size_t n_;
   Handle* long_ = nullptr;
-  Handle short_[kShort];
+  Handle short_[kShort] = {};
 };
 
 /// Which blanks around a CHARACTER do not belong to the string.

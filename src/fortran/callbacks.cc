@@ -1,7 +1,5 @@
 // Callbacks with extra state: generalized requests and data representations. MPI 5.0 sections 13.2, 14.5.3.
-// Reduction functions and error handlers need nothing of this: Fortran's SUBROUTINE F(INVEC, INOUTVEC, LEN, DATATYPE)
-// is called through C's prototype as it is, because the INTEGER that it reads is the lower half of the handle that C's
-// pointer argument points to (bridge.h); so their entry points are generated. Thread rule: stateless; records belong to
+// Reduction functions and error handlers have no extra state: functions.cc. Thread rule: stateless; records belong to
 // the request.
 #include "fortran/bridge.h"
 #include "fortran/names.h"

@@ -62,7 +62,7 @@ void pmpi_type_struct_(int* count, int* lengths, int* places, int* types, int* n
 }
 void pmpi_errhandler_create_(MPI_Comm_errhandler_function* function, int* handler, int* ierror) {
   MPI_Errhandler made = nullptr;
-  int result = PMPI_Comm_create_errhandler(function, &made);
+  int result = PMPI_Comm_create_errhandler(c_function(function), &made);
   if (result == MPI_SUCCESS) *handler = to_int(made);
   finish(ierror, result);
 }
