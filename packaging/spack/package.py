@@ -1,5 +1,6 @@
-# A recipe for Spack: put it into packages/tern/package.py of a repository of yours (spack repo create), and beside it the
-# archive that `make dist` makes. `spack install --no-checksum tern`, or the archive's sha256 in the line of its version.
+# A recipe for Spack: put it into packages/tern/package.py of a repository of yours (spack repo
+# create), and beside it the archive that `make dist` makes. `spack install --no-checksum tern`,
+# or the archive's sha256 in the line of its version.
 import pathlib
 
 from spack.package import *
@@ -32,11 +33,14 @@ class Tern(CMakePackage):
     depends_on("zlib-api")
 
     def cmake_args(self):
-        return [self.define("TERN_TESTS", False), self.define_from_variant("TERN_FORTRAN", "fortran")]
+        return [
+            self.define("TERN_TESTS", False),
+            self.define_from_variant("TERN_FORTRAN", "fortran"),
+        ]
 
     def setup_dependent_build_environment(self, env, dependent_spec):
-        for variable, wrapper in (("MPICC", "mpicc"), ("MPICXX", "mpicxx"), ("MPIF77", "mpif77"), ("MPIF90", "mpif90")):
-            env.set(variable, join_path(self.prefix.bin, wrapper))
+        for wrapper in ("mpicc", "mpicxx", "mpif77", "mpif90"):
+            env.set(wrapper.upper(), join_path(self.prefix.bin, wrapper))
 
     def setup_dependent_package(self, module, dependent_spec):
         self.spec.mpicc = join_path(self.prefix.bin, "mpicc")
