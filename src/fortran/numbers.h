@@ -3,7 +3,9 @@
 // another the handle is the address of an object. Thread rule: stateless.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <type_traits>
 
 #include "mpi.h"
 
@@ -27,8 +29,16 @@ TERN_HANDLE_NUMBERS(MPI_Session, Session)
 TERN_HANDLE_NUMBERS(MPI_Win, Win)
 #undef TERN_HANDLE_NUMBERS
 
+/// Whether the library knows what this Fortran's types are like. Telling is for the time after MPI's initialization,
+/// when datatypes are named; startup.cc.
+extern std::atomic<bool> told_about_fortran;
+void tell_about_fortran();
+
 template <typename Handle>
 Handle from_int(int number) {
+  if constexpr (std::is_same_v<Handle, MPI_Datatype>) {
+    if (!told_about_fortran.load(std::memory_order_acquire)) tell_about_fortran();
+  }
   if (static_cast<unsigned>(number) < kPredefinedHandles)
     return reinterpret_cast<Handle>(static_cast<intptr_t>(number));
   Handle handle;

@@ -57,6 +57,11 @@ void detach(void** where, int* ierror, Detach run) {
   finish(ierror, result);
 }
 
+int after_init(int result) {
+  if (result == MPI_SUCCESS && !told_about_fortran) tell_about_fortran();
+  return result;
+}
+
 }  // namespace
 
 #pragma GCC visibility push(default)
@@ -140,9 +145,9 @@ void pmpi_abort_(int* comm, int* errorcode, int* ierror) {
   tern_fortran_flush_();
   finish(ierror, PMPI_Abort(from_int<MPI_Comm>(*comm), *errorcode));
 }
-void pmpi_init_(int* ierror) { finish(ierror, PMPI_Init(nullptr, nullptr)); }
+void pmpi_init_(int* ierror) { finish(ierror, after_init(PMPI_Init(nullptr, nullptr))); }
 void pmpi_init_thread_(int* required, int* provided, int* ierror) {
-  finish(ierror, PMPI_Init_thread(nullptr, nullptr, *required, provided));
+  finish(ierror, after_init(PMPI_Init_thread(nullptr, nullptr, *required, provided)));
 }
 void pmpi_session_get_nth_pset_(int* session, int* info, int* n, int* pset_len, char* pset_name, int* ierror,
                                 size_t name_length) {

@@ -1,8 +1,12 @@
-// Tells the C library about Fortran when this library is loaded: the literals, sizes and kinds of the compiler that
-// built it (facts.f90). Source: MPI 5.0 section 20.4.1. Thread rule: runs once, before main.
+// Tells the C library about Fortran: the literals, sizes and kinds of the compiler that built this one (facts.f90).
+// Tern's takes them when it is loaded. To others they are told when MPI is initialized, since MPI 5.0 (table 9) does
+// not let a program call these functions before; and where a C program has done that, when Fortran first names a
+// datatype. Source: MPI 5.0 section 20.4.1. Thread rule: any thread; told once.
 #include <cstdio>
+#include <mutex>
+#include <string>
 
-#include "fortran/bridge.h"
+#include "fortran/numbers.h"
 
 extern "C" void tern_fortran_facts_(int* yes, int* no, int sizes[4], int kinds[14]);
 
@@ -13,7 +17,7 @@ void set(MPI_Info info, const std::string& type, bool supported) {
   PMPI_Info_set(info, ("mpi_" + type + "_supported").c_str(), supported ? "true" : "false");
 }
 
-__attribute__((constructor)) void tell_about_fortran() {
+void tell() {
   int yes = 0, no = 0, sizes[4] = {}, kinds[14] = {}, known = 0, before_yes = 0, before_no = 0;
   tern_fortran_facts_(&yes, &no, sizes, kinds);
   // Another copy of this library, or a program of its own mind, may have been first.
@@ -45,4 +49,26 @@ __attribute__((constructor)) void tell_about_fortran() {
   PMPI_Info_free(&info);
 }
 
+__attribute__((constructor)) void tell_at_once() {
+  char version[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  if (PMPI_Get_library_version(version, &length) != MPI_SUCCESS || std::string(version, 4) != "Tern") return;
+  tell();
+  tern::fortran::told_about_fortran = true;
+}
+
 }  // namespace
+
+namespace tern::fortran {
+
+constinit std::atomic<bool> told_about_fortran = false;
+
+void tell_about_fortran() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (!told_about_fortran) tell();
+    told_about_fortran = true;
+  });
+}
+
+}  // namespace tern::fortran

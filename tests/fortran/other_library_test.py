@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Fortran on another library of the standard ABI: one that lacks most functions, one of them under its PMPI_ name, and whose handles
-are addresses of objects, for which MPI_X_toint invents numbers."""
+are addresses of objects, for which MPI_X_toint invents numbers. It is told about Fortran once, after MPI_Init."""
 import os
 import pathlib
 import subprocess
@@ -42,9 +42,21 @@ int PMPI_Errhandler_toint(MPI_Errhandler h) { return number(h); }
 MPI_Errhandler PMPI_Errhandler_fromint(int n) { return object(n); }
 int PMPI_File_toint(MPI_File h) { return number(h); }
 MPI_File PMPI_File_fromint(int n) { return object(n); }
-int PMPI_Init(int *argc, char ***argv) { return MPI_SUCCESS; }
+int PMPI_Info_toint(MPI_Info h) { return number(h); }
+MPI_Info PMPI_Info_fromint(int n) { return object(n); }
+static int ready;
+int PMPI_Get_library_version(char *version, int *length) { return *length = sprintf(version, "another"), MPI_SUCCESS; }
+int PMPI_Init(int *argc, char ***argv) { return ready = 1, MPI_SUCCESS; }
 int PMPI_Finalize(void) { return MPI_SUCCESS; }
-int PMPI_Abi_get_fortran_booleans(int size, void *yes, void *no, int *known) { return *known = 1, MPI_SUCCESS; }
+int PMPI_Abi_get_fortran_booleans(int size, void *yes, void *no, int *known) {
+  if (!ready) puts("asked before MPI_Init");
+  return *known = 0, MPI_SUCCESS;
+}
+int PMPI_Abi_set_fortran_booleans(int size, void *yes, void *no) { return MPI_SUCCESS; }
+int PMPI_Info_create(MPI_Info *info) { return *info = make(6), MPI_SUCCESS; }
+int PMPI_Info_set(MPI_Info info, const char *key, const char *value) { want(info, 6, "Info_set"); return MPI_SUCCESS; }
+int PMPI_Info_free(MPI_Info *info) { return *info = MPI_INFO_NULL, MPI_SUCCESS; }
+int PMPI_Abi_set_fortran_info(MPI_Info info) { want(info, 6, "Abi_set_fortran_info"); puts("told"); return MPI_SUCCESS; }
 int PMPI_Comm_dup(MPI_Comm from, MPI_Comm *to) { return *to = make(1), MPI_SUCCESS; }
 int PMPI_Type_contiguous(int n, MPI_Datatype from, MPI_Datatype *to) { return *to = make(2), MPI_SUCCESS; }
 int PMPI_Op_create(MPI_User_function *f, int commute, MPI_Op *op) { return reduction = f, *op = make(3), MPI_SUCCESS; }
@@ -114,7 +126,7 @@ program other
   call MPI_Finalize(ierr)
 end program
 """
-WANTED = ["closed", "comm T", "contents T -7 -7", "file T", "requests T", "sum 11 22 T"]
+WANTED = ["closed", "comm T", "contents T -7 -7", "file T", "requests T", "sum 11 22 T", "told"]
 with tempfile.TemporaryDirectory() as scratch:
     os.chdir(scratch)
     pathlib.Path("library.c").write_text(LIBRARY)

@@ -21,6 +21,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <string>
 
 #include "base/assert.h"
 #include "fabric/shm/node_internal.h"
@@ -61,10 +63,13 @@ struct Answer {
   uint8_t proof[kProofBytes];
   uint32_t has_life_line;
 };
-/// `slots` = 0: no segment could be made; `failed` is the errno that says why.
+/// What a segment is made by.
+constexpr const char* kSegmentSteps[] = {"memfd_create", "reserving the segment", "mapping the segment", "eventfd"};
+enum SegmentStep : uint32_t { kCreating, kReserving, kMapping, kDoorbell };
+/// `slots` = 0: no segment could be made; `failed` is the errno that says why, `failed_step` says at what.
 struct Welcome {
   uint32_t slots = 0, my_slot = 0;
-  uint32_t failed = 0, unused = 0;
+  uint32_t failed = 0, failed_step = 0;
   uint64_t ring_bytes = 0;
   uint64_t spill_cells = 0;
 };
@@ -386,24 +391,24 @@ Error ShmNode::join_as_leader() {
   if (joined.empty()) return alone("no other rank could be reached on this node");
 
   // The members are told why there is no segment: each of them may be the one whose error the user sees.
-  auto refuse = [&](const char* what) {
-    const Welcome refusal{.failed = uint32_t(errno)};
-    Error error = system_error(what);
+  auto refuse = [&](SegmentStep step) {
+    const Welcome refusal{.failed = uint32_t(errno), .failed_step = step};
+    Error error = system_error(kSegmentSteps[step]);
     for (Candidate* member : joined) (void)send_message(member->connection.get(), &refusal, sizeof refusal);
     return error;
   };
   shm::Layout layout{uint32_t(joined.size()) + 1, ring_bytes_for(setup.ring_bytes, joined.size())};
   layout.fit_into(address_space());
   Descriptor memfd(memfd_create("tern", MFD_CLOEXEC));
-  if (!memfd) return refuse("memfd_create");
+  if (!memfd) return refuse(kCreating);
   // What all ranks need is reserved now, so that a lack of memory is an error here and not a signal later.
   int failed = resize_file(memfd.get(), layout.total());
   if (failed == 0) failed = reserve_file(memfd.get(), 0, layout.progress());
   if (failed != 0) {
     errno = failed;
-    return refuse("reserving the segment");
+    return refuse(kReserving);
   }
-  if (map(memfd.get(), layout)) return refuse("mapping the segment");
+  if (map(memfd.get(), layout)) return refuse(kMapping);
   doorbells_.assign(layout.ranks, -1);
   life_lines_.assign(layout.ranks, -1);
   head().magic = shm::kMagic;
@@ -412,7 +417,7 @@ Error ShmNode::join_as_leader() {
   head().rank_of[0] = setup.rank;
   doorbells_[0] = shm::open_doorbell();
   life_lines_[0] = shm::open_life_line();
-  if (doorbells_[0] < 0) return refuse("eventfd");
+  if (doorbells_[0] < 0) return refuse(kDoorbell);
   for (uint32_t slot = 1; slot < layout.ranks; ++slot) {
     head().rank_of[slot] = joined[slot - 1]->rank;
     doorbells_[slot] = joined[slot - 1]->bell.release();
@@ -421,10 +426,8 @@ Error ShmNode::join_as_leader() {
   attach(0);
   for (uint32_t slot = 1; slot < layout.ranks; ++slot) {
     Candidate& member = *joined[slot - 1];
-    const Welcome welcome{.slots = layout.ranks,
-                          .my_slot = slot,
-                          .ring_bytes = layout.ring_bytes,
-                          .spill_cells = layout.spill_cells};
+    const Welcome welcome{
+        .slots = layout.ranks, .my_slot = slot, .ring_bytes = layout.ring_bytes, .spill_cells = layout.spill_cells};
     member.gone = !send_message(member.connection.get(), &welcome, sizeof welcome, {memfd.get()}) ||
                   !send_descriptors(member.connection.get(), doorbells_, life_lines_);
   }
@@ -481,8 +484,10 @@ Error ShmNode::join_as_member() {
     return alone("the lowest rank of this node made no segment");
   }
   if (welcome.slots == 0) {
+    const char* step = welcome.failed_step < std::size(kSegmentSteps) ? kSegmentSteps[welcome.failed_step] : "?";
+    const std::string what = std::string("the lowest rank of this node could make no segment: ") + step;
     errno = int(welcome.failed);
-    return system_error("the lowest rank of this node could make no segment");
+    return system_error(what.c_str());
   }
   if (came.size() != 1 || welcome.slots > shm::kMaxRanks || welcome.my_slot >= welcome.slots) {
     return alone("the lowest rank of this node sent no segment");
