@@ -12,6 +12,8 @@ COLLECTIVE_WITHOUT_DATA = {
     "Comm_dup", "Comm_dup_with_info", "Comm_split", "Comm_split_type", "Comm_create", "Cart_create", "Graph_create",
     "Dist_graph_create", "Dist_graph_create_adjacent", "Intercomm_merge", "File_open", "Win_create", "Win_allocate",
     "Win_allocate_shared", "Win_create_dynamic"}
+# Functions that have a short call with MPI_THREAD_MULTIPLE (src/capi/short_calls.h).
+SHORT_CALLS = {"Send", "Recv"}
 ERROR_OBJECTS = {"comm": "comm", "session": "session"}
 
 
@@ -235,17 +237,23 @@ def emit_entry(function, large, numbers):
         arguments.append(arg)
     out += locals_
     optional = [text for _, text in sorted(optional, key=lambda pair: pair[0])]
+    short = function.stem in SHORT_CALLS
     enter = "call.enter" + ("_reading" if function.reads else "") + ("_any_time" if function.any_time else "")
     if function.reads:
         always = [re.sub(r"call\.(get|get_or_null)\(", r"call.\1_unlocked(", check) for check in always]
-    conditions = [enter + "()"] + always
+    entering = enter + "()"
+    if short:
+        names = ", ".join(["call.world()"] + [p.name for p in function.parameters])
+        entering = f"call.enter_shortly({comm}, [&] {{ return short_calls::{function.stem}({names}); }})"
+        always = [re.sub(r"call\.get\((?=comm\b)", "call.get_visited(", check) for check in always]
+    conditions = [entering] + always
     # Functions of the tools interface tell no error handler, and have codes of their own (15.3.10).
     tool = function.stem.startswith("T_")
     fail = "call.fail_tool" if tool else "call.fail"
     if tool and function.stem not in ("T_init_thread", "T_finalize"):
         conditions.insert(1, "call.tools_ready()")
     text = "".join(f" &&\n        {c}" for c in conditions)[12:]
-    out.append(f"  if (!({text}))\n    return {fail}();")
+    out.append(f"  if (!({text}))\n    return {'call.end' if short else fail}();")
     if optional:
         text = "".join(f" &&\n        {c}" for c in optional)[12:]
         out.append(f"  if (call.checking() && !({text}))\n    return {fail}();")
@@ -294,6 +302,6 @@ def emit_entries(functions, pieces):
     if current:
         files.append(current)
     head = BANNER + ('#pragma GCC visibility push(default)\n#include "mpi.h"\n#include "mpix.h"\n#pragma GCC visibility pop\n\n'
-                     '#include <type_traits>\n#include <utility>\n\n#include "capi/coll_operands.h"\n#include "impl.gen.h"\n\n'
+                     '#include <type_traits>\n#include <utility>\n\n#include "capi/coll_operands.h"\n#include "capi/short_calls.h"\n#include "impl.gen.h"\n\n'
                      'using namespace tern;\nusing namespace tern::capi;\n\nextern "C" {\n\n')
     return [head + "\n".join(units) + "\n}  // extern \"C\"\n" for units in files]

@@ -49,6 +49,15 @@ static_assert(std::all_of(std::begin(kCounters), std::end(kCounters), in_a_group
 }  // namespace
 
 std::span<const CounterRow> counter_rows() { return kCounters; }
+void add_counters(Counters& sum, const Counters& more) {
+  for (const CounterRow& row : kCounters) {
+    const uint64_t* from = row.in(more);
+    auto* to = const_cast<uint64_t*>(row.in(sum));
+    for (uint32_t i = 0; i < row.elements; ++i)
+      to[i] = row.counter_class == CounterClass::peak ? std::max(to[i], from[i]) : to[i] + from[i];
+  }
+}
+
 std::span<const CounterGroup> counter_groups() { return kGroups; }
 
 const char* counter_class_name(CounterClass counter_class) {

@@ -318,6 +318,8 @@ struct CounterRow {
   }
 };
 std::span<const CounterRow> counter_rows();
+/// Adds; of peaks it takes the higher one.
+void add_counters(Counters& sum, const Counters& more);
 /// "counter", "high watermark", ...
 const char* counter_class_name(CounterClass counter_class);
 

@@ -15,7 +15,7 @@ namespace tern {
 
 struct RankPage {
   static constexpr char kName[] = "tern-rank";
-  static constexpr char kMagic[8] = {'T', 'E', 'R', 'N', 'T', 'O', 'P', '1'};
+  static constexpr char kMagic[8] = {'T', 'E', 'R', 'N', 'T', 'O', 'P', '2'};
   char magic[8];
   uint32_t bytes;  ///< of this struct
   int32_t process, rank, size;
@@ -27,6 +27,9 @@ struct RankPage {
   char call[48];                                  ///< of the last one inside, "MPI_Recv"
   uint64_t place;                                 ///< and its return address in the program; 0: unknown
   Counters counters;
+  /// Of message engines (p2p/engines.h), to be added.
+  static constexpr uint32_t kEngines = 8;
+  Counters engines[kEngines];
 };
 
 }  // namespace tern

@@ -92,7 +92,33 @@ void Call::begin_observed(uintptr_t from) {
   state_ |= kTimed;
 }
 
+void Call::visit(Engine& engine, bool is_short) {
+  if (!world_.threads) return;  // a child that the rank has forked
+  if (!(state_ & kVisits)) engines_ = 0;
+  state_ |= kVisits;
+  const uint32_t bit = 1u << engine.number;
+  if (engines_ & bit) return;
+  engines_ |= bit;
+  engine.begin_visit(is_short);
+}
+
+void Call::enter_to_visit(MPI_Comm handle) {
+  world_.lock->acquire();
+  if (!world_.engines) return;
+  Communicator* comm = world_.comms.find(value_of(handle));
+  if (comm && comm->engine()) visit(*comm->engine(), true);
+}
+
+void Call::end_visits() {
+  Engines* engines = world_.process ? world_.process->engines() : nullptr;
+  for (uint32_t i = 0; engines && i < engines->count(); ++i) {
+    if (engines_ & 1u << i) (*engines)[i].end_visit();
+  }
+}
+
+// Requests of a communicator with an engine live in it, and calls that have only their handles do not visit it.
 void Call::made_observed(const Request& request, MPI_Request handle) {
+  if ((state_ & kVisits) && comm_ && comm_->engine()) comm_->engine()->retire();
   if (timed()) record_request(handle);
   if (!checked()) return;
   made_handle(&world_.requests, value_of(handle));
@@ -144,6 +170,7 @@ void Call::leave() {
   if (state_ & kRecorded) world_.recorder->leave(function_, began_ns_);
   if (state_ & kTrouble) delete trouble_;
   if ((state_ & kChecked) && world_.checks) world_.checks->leave();
+  if (state_ & kVisits) end_visits();
   if (state_ & kEntered) world_.lock->leave();
   if (state_ & kLocked) world_.lock->release();
   if (state_ & kListened) deliver_events(world_);

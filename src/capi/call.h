@@ -46,7 +46,7 @@ class Call {
   }
   // Most calls have nothing to undo; that is all they pay for.
   [[gnu::always_inline]] ~Call() {
-    const unsigned undo = state_ & ~unsigned{kAboutFiles | kAboutWindow};
+    const unsigned undo = state_ & ~unsigned{kAboutFiles | kAboutWindow | kDone};
     if (undo == 0) [[likely]]
       return;
     if (undo == kEntered) {
@@ -92,6 +92,28 @@ class Call {
   void return_instead(int error_class) { trouble().returned = error_class; }
 
   // --- Getting in.
+  /// Of functions that have a short call (short_calls.h): `short_call` says whether it has done all there is to do. Then
+  /// the entry point leaves with end(), as it does with an error. Below MPI_THREAD_MULTIPLE as enter.
+  template <typename ShortCall>
+  [[gnu::always_inline]] bool enter_shortly(MPI_Comm comm, ShortCall&& short_call) {
+    if (!TERN_LIKELY(world_.is_running())) return not_running();
+    if (world_.locking) {
+      if (!world_.threads) {
+        world_.lock->enter_helped();
+      } else if (world_.engines && short_call()) {
+        state_ |= kDone;
+        return false;
+      } else {
+        enter_to_visit(comm);
+      }
+      state_ |= kEntered;
+    }
+    world_.call_name = name_;
+    if (world_.observed) [[unlikely]]
+      enter_observed(false);
+    return true;
+  }
+  int end() { return state_ & kDone ? MPI_SUCCESS : fail(); }
   [[gnu::always_inline]] bool enter() {
     if (!TERN_LIKELY(world_.is_running())) return not_running();
     if (world_.locking) {
@@ -145,6 +167,13 @@ class Call {
 
   // --- Handles to objects.
   bool get(MPI_Comm handle, Communicator*& object, const char* argument) {
+    if (!get_visited(handle, object, argument)) return false;
+    if (object->engine()) [[unlikely]]
+      visit(*object->engine(), false);
+    return true;
+  }
+  /// After enter_shortly, which has visited its engine.
+  bool get_visited(MPI_Comm handle, Communicator*& object, const char* argument) {
     object = world_.comms.find(value_of(handle));
     if (!comm_) comm_ = object;
     return TERN_LIKELY(object) || bad_handle(handle, argument);
@@ -191,6 +220,7 @@ class Call {
   }
   bool get(MPI_Message handle, Message*& object, const char* argument) {
     object = world_.messages.find(value_of(handle));
+    if (object && object->comm && object->comm->engine()) visit(*object->comm->engine(), false);
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   /// Only after blame_files.
@@ -287,7 +317,7 @@ class Call {
       }
     }
     *handle = handle_of(world_.requests, object, MPI_REQUEST_NULL);
-    if ((state_ & (kTimed | kChecked)) && object) [[unlikely]]
+    if ((state_ & (kTimed | kChecked | kVisits)) && object) [[unlikely]]
       made_observed(*object, *handle);
   }
   /// After a body: a null object means that the handle dies. The object is not touched.
@@ -421,6 +451,10 @@ class Call {
   [[gnu::cold]] bool bad_tag(int tag, const char* argument, bool any);
   [[gnu::cold]] bool odd_buffer(const void* buffer, Count count, const Datatype& type, const char* argument);
 
+  /// This call has the rank's lock and uses the engine, until its end. `is_short`: as EngineGate.
+  void visit(Engine& engine, bool is_short);
+  [[gnu::noinline]] void enter_to_visit(MPI_Comm handle);
+  void end_visits();
   [[gnu::cold]] void begin_observed(uintptr_t from);
   [[gnu::cold]] void made_observed(const Request& request, MPI_Request handle);
   [[gnu::cold]] void made_handle(const void* table, uintptr_t handle) const;
@@ -455,6 +489,8 @@ class Call {
     kChecked = 128,     ///< World::checks knows that it has got in
     kTold = 256,        ///< World::observer knows that it has begun
     kListened = 512,    ///< events were listened to when it began: some may await its end
+    kVisits = 1024,     ///< engines_ is set
+    kDone = 2048,       ///< a short call has done all
   };
 
   World& world_;
@@ -465,6 +501,7 @@ class Call {
   Session* session_ = nullptr;
   File* file_;      ///< whose error handler is called; null: the default one of files
   Window* window_;  ///< whose error handler is called
+  uint32_t engines_;  ///< a bit for each message engine that it visits
   uint64_t began_ns_;
   uintptr_t from_;    ///< with kTimed: the return address of the entry point
   Trouble* trouble_;  ///< owned

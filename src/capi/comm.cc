@@ -38,7 +38,7 @@ std::string rendezvous_in_use(const Communicator& comm) {
   const std::string& mode = comm.p2p().tunables().rendezvous;
   const bool wanted = mode == "tupleq" || comm.info.find("tern_rendezvous");
   for (int rank = 0; wanted && rank < comm.peer_group().size(); ++rank) {
-    Path* path = comm.p2p().endpoints().path_to(comm.peer(rank));
+    Path* path = comm.environment().p2p.endpoints().path_to(comm.peer(rank));
     if (path && path->tuple_queues()) return "tupleq";
   }
   return mode == "tupleq" ? "customised" : mode;

@@ -40,11 +40,11 @@ void tell_of_requests(const World& world) {
                        kWhere));
 }
 
-void tell_of_messages(const World& world) {
+void tell_of_messages(World& world) {
   // The last ones may have come since this rank has seen that the others are there. (Ranks that are gone by now have
   // said so.)
   world.process->progress().poll_all();
-  if (world.counters->unexpected_queue == 0) return;
+  if (world.counted().unexpected_queue == 0) return;
   std::string first;
   size_t messages = 0;
   for (const PendingMessage& pending : world.process->p2p().pending_messages()) {

@@ -10,7 +10,7 @@ namespace tern::capi {
 /// In MPI_Finalize, first of all: requests that are not completed, another thread than the one of MPI_Init.
 void tell_of_requests(const World& world);
 /// When all ranks are in MPI_Finalize, and nothing is on its way: messages that were never received.
-void tell_of_messages(const World& world);
+void tell_of_messages(World& world);
 
 /// A thread in a blocking collective, in programs with MPI_THREAD_MULTIPLE.
 class InCollective {

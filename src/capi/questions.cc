@@ -106,13 +106,14 @@ int choose_signal() {
 }
 
 // Rows of the table of counters that stand together (base/counters.h), but those that time alone changes.
-Activity activity_of(const Counters& counters) {
+Activity activity_of(const Counters& counters, const RankPage* shown) {
   const auto range = [](const auto& first, const auto& last) {
     const auto from = reinterpret_cast<uintptr_t>(&first), to = reinterpret_cast<uintptr_t>(&last + 1);
     return MemoryRange{from, to - from};
   };
   return {range(counters.coll_node, counters.coll_scheduled), range(counters.rma_puts, counters.rma_direct),
-          range(counters.sent_eager, counters.io_written)};
+          range(counters.sent_eager, counters.io_written),
+          shown ? range(shown->engines[0], shown->engines[RankPage::kEngines - 1]) : MemoryRange{}};
 }
 
 std::string place_of_caller() {
@@ -150,7 +151,7 @@ void begin_to_answer(World& world) {
   handle(signal, on_question);
   if (page) page->signal = signal;
   if (to < 0) return;
-  const std::string hello = hello_line(signal, activity_of(*world.counters));
+  const std::string hello = hello_line(signal, activity_of(*world.counters, page));
   static_cast<void>(!send(to, hello.data(), hello.size(), MSG_NOSIGNAL));
 }
 

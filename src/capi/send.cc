@@ -49,6 +49,7 @@ Error send_init(Call& call, const void* buf, Count count, Datatype& type, int de
 Error bsend(World& world, const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
             BufferedSend* user) {
   if (dest == kProcNull) return {};
+  if (comm.engine()) comm.engine()->retire();  // calls that end such a send may not name the communicator
   AttachedBuffer& buffer = buffer_for(world, comm);
   if (!buffer.attached()) {
     // As if a buffer of no bytes were attached (3.6): an empty message passes.

@@ -60,7 +60,7 @@ void start(World& world, ToolCounter& counter) {
   if (counter.running) return;
   counter.running = true;
   keep_time(world, counter, true);
-  const uint64_t* now = counter.row->in(*world.counters);
+  const uint64_t* now = counter.row->in(world.counted());
   counter.stood.assign(now, now + counter.row->elements);
 }
 
@@ -68,12 +68,12 @@ void stop(World& world, ToolCounter& counter) {
   if (!counter.running) return;
   counter.running = false;
   keep_time(world, counter, false);
-  const uint64_t* now = counter.row->in(*world.counters);
+  const uint64_t* now = counter.row->in(world.counted());
   for (size_t i = 0; i < counter.sum.size(); ++i) counter.sum[i] += now[i] - counter.stood[i];
 }
 
 void read(World& world, const ToolCounter& counter, void* to) {
-  const uint64_t* now = counter.row->in(*world.counters);
+  const uint64_t* now = counter.row->in(world.counted());
   std::vector<unsigned long long> values(counter.row->elements);
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = counter.continuous() ? now[i] : counter.sum[i] + (counter.running ? now[i] - counter.stood[i] : 0);
@@ -88,7 +88,7 @@ void write(World& world, ToolCounter& counter, const void* values) {
     if (values) std::memcpy(&value, static_cast<const std::byte*>(values) + i * sizeof value, sizeof value);
     counter.sum[i] = value;
   }
-  const uint64_t* now = counter.row->in(*world.counters);
+  const uint64_t* now = counter.row->in(world.counted());
   if (counter.running) counter.stood.assign(now, now + counter.row->elements);
 }
 

@@ -54,15 +54,21 @@ void ToolEvents::free(ToolRegistration& registration) {
 }
 
 void ToolEvents::update() {
-  Counters& counters = *world_.counters;
-  if (std::any_of(registrations_.begin(), registrations_.end(), [](auto& each) { return each->listens(); })) {
-    counters.tap = this;
-    counters.watched |= Counters::kListened;
-    world_.observed = true;
-  } else {
-    counters.watched &= ~Counters::kListened;
-    counters.tap = nullptr;
-  }
+  const bool listens =
+      std::any_of(registrations_.begin(), registrations_.end(), [](auto& each) { return each->listens(); });
+  if (listens) world_.observed = true;
+  const auto tell = [&](Counters& counters) {
+    counters.tap = listens ? this : nullptr;
+    if (listens) counters.watched |= Counters::kListened;
+    else counters.watched &= ~Counters::kListened;
+  };
+  tell(*world_.counters);
+  Engines* engines = world_.process ? world_.process->engines() : nullptr;
+  if (!engines) return;
+  // Short calls tell nobody.
+  if (listens) engines->retire();
+  else engines->close();
+  for (uint32_t i = 0; i < engines->count(); ++i) tell((*engines)[i].counters);
 }
 
 size_t ToolEvents::level_now() const { return world_.threads || on_event_thread(world_) ? kThreadSafe : kRestricted; }

@@ -220,12 +220,29 @@ Error World::start(int required_level) {
     process->end_helping();
     lock->enable();
   }
+  if (lock->enabled()) make_engines();
   process->begin_helping();
   // Written once: other threads read it without the lock.
   if (!threads && lock->enabled()) threads = true;
   if (!locking && (threads || process->is_helped())) locking = true;
   running.fetch_add(1, std::memory_order_relaxed);
   return {};
+}
+
+// Records, checks and listeners want to know of every call: they keep all calls under the rank's lock.
+void World::make_engines() {
+  if (engines || observed || simulated()) return;
+  if (!page && !engine_counters) engine_counters = std::make_unique<Counters[]>(Engines::kMost);
+  static_assert(RankPage::kEngines == Engines::kMost);
+  engines = process->make_engines(page ? page->engines : engine_counters.get());
+}
+
+const Counters& World::counted() {
+  if (!process || !process->engines()) return *counters;
+  process->engines()->close();
+  counted_sum = *counters;
+  process->engines()->add_counters(counted_sum);
+  return counted_sum;
 }
 
 Error World::stop() {
@@ -251,6 +268,12 @@ Error World::leave() {
     end_of_mpiexec();
   }
   observed = recorder || observer || tools.events;
+  if (process->engines()) {
+    // The counts remain.
+    process->engines()->add_counters(*counters);
+    std::fill_n(page ? page->engines : engine_counters.get(), Engines::kMost, Counters());
+  }
+  engines = nullptr;
   process.reset();
   continuations.reset();
   checks.reset();  // the process refers to it until its end

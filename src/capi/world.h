@@ -77,6 +77,7 @@ struct World {
   bool checking = true;                          ///< TERN_CHECK_ARGUMENTS
   bool observed = false;                         ///< `recorder`, `checks` or `observer` is there
   bool forked = false;                           ///< this process is a child that the rank has forked: no rank
+  Engines* engines = nullptr;                    ///< the Process's; null: none, or no more
   const char* call_name = nullptr;               ///< the function called last, for the hang report
   std::shared_ptr<Driving> lock;                 ///< also the Process's
   std::unique_ptr<Process> process;              ///< null before initialisation and after finalisation
@@ -94,6 +95,10 @@ struct World {
   Counters own_counters;
   RankPage* page = nullptr;            ///< of the process's own world: what mpiexec --top reads; null: none
   Counters* counters = &own_counters;  ///< the rank's: valid before initialisation and after finalisation
+  std::unique_ptr<Counters[]> engine_counters;  ///< of the message engines, where there is no page
+  Counters counted_sum;
+  /// The rank's counts, those of its message engines included, which are closed. Valid until the next call.
+  const Counters& counted();
 
   ToolState tools;  ///< MPI_T
   /// Tunables that the program has set (MPI_T control variables), by name.
@@ -146,6 +151,8 @@ struct World {
   void record_if_asked();
   /// Makes `page`, and counts there from now on. Before the Process is made.
   void show_to_top();
+  /// Makes `engines`, if it may. After `process`, with the thread level MPI_THREAD_MULTIPLE.
+  void make_engines();
   /// Makes `checks` as TERN_CHECK says. After `process`.
   void check_if_asked();
   /// The rank in MPI_COMM_WORLD, -1 without a Process.

@@ -68,7 +68,7 @@ class Inside {
 class Watched {
  public:
   Watched(Communicator& comm, Operation operation, int algorithm)
-      : counters_(comm.p2p().progress().counters()), data_{algorithm, int32_t(operation), int64_t(comm.context()), 0} {
+      : counters_(comm.environment().p2p.progress().counters()), data_{algorithm, int32_t(operation), int64_t(comm.context()), 0} {
     tell(Event::collective_begun);
   }
   ~Watched() { tell(Event::collective_done); }
@@ -111,12 +111,12 @@ Error collective(Communicator& communicator, Operation operation, const Operands
     }
     if (environment.levels && !anywhere) situation.nodes = environment.levels->nodes();
     algorithm = &environment.selection.choose(situation);
-    if (communicator.p2p().progress().counters().watched != 0) [[unlikely]] {
+    if (communicator.environment().p2p.progress().counters().watched != 0) [[unlikely]] {
       number = int(algorithm - algorithms().data());
-      if (Recorder* tracer = communicator.p2p().progress().tracer()) tracer->describe_algorithm(algorithm->name);
+      if (Recorder* tracer = communicator.environment().p2p.progress().tracer()) tracer->describe_algorithm(algorithm->name);
     }
     if (algorithm->at_once) {
-      ++communicator.p2p().progress().counters().coll_node;
+      ++communicator.environment().p2p.progress().counters().coll_node;
       environment.node_team->set_operation(operation);
       const Watched watched(communicator, operation, number);
       return algorithm->at_once(*environment.node_team, operands);
@@ -140,7 +140,7 @@ Error collective(Communicator& communicator, Operation operation, const Operands
   } else {
     build_neighbor(builder, operation, operands);
   }
-  Counters& counters = communicator.p2p().progress().counters();
+  Counters& counters = communicator.environment().p2p.progress().counters();
   ++(mode == Mode::blocking ? counters.coll_blocking : counters.coll_scheduled);
   if (mode == Mode::blocking) return schedule->finish_immediate();
   schedule->begin();

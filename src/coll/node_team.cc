@@ -14,7 +14,7 @@ bool NodeTeam::possible(const Communicator& communicator, std::span<const int> r
 
 NodeTeam::NodeTeam(Communicator& communicator, std::vector<int> ranks, uint64_t offset)
     : memory_(*communicator.environment().node_memory),
-      p2p_(communicator.p2p()),
+      p2p_(communicator.environment().p2p),
       communicator_(communicator),
       ranks_(std::move(ranks)),
       rank_(int(std::find(ranks_.begin(), ranks_.end(), communicator.rank()) - ranks_.begin())),

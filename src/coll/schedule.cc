@@ -13,7 +13,7 @@ Schedule::Schedule(CollectiveEnvironment& environment, Communicator& communicato
     : Request(Kind::collective),
       environment_(environment),
       communicator_(communicator),
-      p2p_(communicator.p2p()),
+      p2p_(communicator.environment().p2p),
       scratch_(communicator.environment().scratch),
       mode_(mode),
       running_(mode == Mode::blocking),

@@ -1,33 +1,43 @@
 #include "comm/communicator.h"
 
+#include "p2p/engines.h"
+
 namespace tern {
 
 Communicator::Communicator(RankEnvironment& environment, uint64_t context, Ref<Group> local, Ref<Group> remote)
     : environment_(environment),
-      p2p_(environment.p2p),
+      p2p_(&environment.p2p),
       context_(context),
       local_(std::move(local)),
       remote_(std::move(remote)),
       rank_(local_->rank()) {
   TERN_ASSERT((context_ & 3) == 0);
   TERN_ASSERT(rank_ != kUndefined);
+  find_engine();
 }
 
 Communicator::~Communicator() {
-  if (message_hints_ != MessageHints()) p2p_.forget_hints(context());
+  if (message_hints_ != MessageHints()) p2p_->forget_hints(context());
   if (error_handler && drop_error_handler) drop_error_handler(*error_handler);
   if (local_intra && local_intra->drop_ref()) delete local_intra;
 }
 
 void Communicator::set_context(uint64_t context) {
   context_ = context;
+  find_engine();
   set_message_hints(message_hints_);
+}
+
+void Communicator::find_engine() {
+  if (!environment_.engines || context_ == 0) return;
+  engine_ = environment_.engines->of(context_, !remote_ && local_->size() == 1);
+  p2p_ = engine_ ? &engine_->p2p : &environment_.p2p;
 }
 
 // A communicator without a context yet gets them with it.
 void Communicator::set_message_hints(const MessageHints& hints) {
   message_hints_ = hints;
-  if (context_ != 0 && hints != MessageHints()) p2p_.set_hints(context(), hints);
+  if (context_ != 0 && hints != MessageHints()) p2p_->set_hints(context(), hints);
 }
 
 }  // namespace tern

@@ -17,6 +17,7 @@
 
 namespace tern {
 
+struct Engine;       // p2p/engines.h
 class ErrorHandler;  // capi/
 struct DebugLayout;
 
@@ -24,12 +25,13 @@ class alignas(64) Communicator : public Object {
   friend struct DebugLayout;  // capi/debug_view.h
   // What every message uses: one cache line.
   RankEnvironment& environment_;
-  PointToPoint& p2p_;  ///< of the environment: every message goes through it
+  PointToPoint* p2p_;  ///< for the messages of the program: the engine's, or the environment's
   uint64_t context_;
   Ref<Group> local_, remote_;
   MessageHints message_hints_;
   int rank_;
   uint32_t collective_sequence_ = 0;
+  Engine* engine_ = nullptr;
 
  public:
   /// Context ids are 64 bits and unique in the job for ever (see comm/context.h); the lowest two bits say
@@ -60,7 +62,10 @@ class alignas(64) Communicator : public Object {
   PeerId peer(int rank) const { return peer_group().peer(rank); }
   uint64_t context(Plane plane = Plane::point_to_point) const { return context_ | uint64_t(plane); }
   RankEnvironment& environment() const { return environment_; }
-  PointToPoint& p2p() const { return p2p_; }
+  /// For the messages of the program (Plane::point_to_point); all others go through the environment's.
+  PointToPoint& p2p() const { return *p2p_; }
+  /// The engine of those messages (p2p/engines.h); null: they have none of their own.
+  Engine* engine() const { return engine_; }
 
   /// Arguments for a message through this communicator. `dest`/`source` are valid ranks (or kAnySource),
   /// never kProcNull.
@@ -104,6 +109,9 @@ class alignas(64) Communicator : public Object {
     virtual ~CollectiveState() = default;
   };
   std::unique_ptr<CollectiveState> collective_state;
+
+ private:
+  void find_engine();
 };
 
 }  // namespace tern

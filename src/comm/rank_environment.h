@@ -10,6 +10,7 @@
 namespace tern {
 
 class Communicator;
+class Engines;       // p2p/engines.h
 class NodeMemory;    // fabric/shm/node_memory.h
 class NodeSegments;  // fabric/node_segments.h
 
@@ -18,6 +19,8 @@ struct RankEnvironment {
   explicit RankEnvironment(PointToPoint& messages) : p2p(messages) {}
 
   PointToPoint& p2p;
+  /// For threads that do not wait for each other; null: none (not MPI_THREAD_MULTIPLE). Not owned.
+  Engines* engines = nullptr;
   /// Memory that this rank shares with others of its node, for collectives and files; null: none. Not owned.
   NodeMemory* node_memory = nullptr;
   /// Memory for windows that this rank shares with others of its node; null: none. Not owned.

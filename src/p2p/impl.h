@@ -50,7 +50,7 @@ namespace tern {
 class Tuples;
 
 struct PointToPoint::Impl final : Sink, RequestActions {
-  Impl(ProgressEngine& p, const Tunables& t);
+  Impl(ProgressEngine& p, const Tunables& t, Counters& counts);
   ~Impl();
 
   // --- Sends (send.cc).

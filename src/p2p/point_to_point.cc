@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "p2p/engines.h"
 #include "p2p/impl.h"
 #include "p2p/tuples/tuples.h"
 
@@ -30,16 +31,16 @@ RendezvousPolicy policy_of(const Tunables& tunables) {
 }
 }  // namespace
 
-PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t)
+PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t, Counters& counts)
     : progress(p),
       tracer(p.tracer()),
       policy(policy_of(t)),
       endpoints(t.unexpected_credit_bytes),
       control(p, endpoints),
       heartbeat(p),
-      sends(p, *this),
-      receives(p, *this, heartbeat),
-      unexpected(p, receives.matching),
+      sends(p, *this, counts),
+      receives(p, *this, heartbeat, counts),
+      unexpected(p, receives.matching, counts),
       buffers(size_t(t.hybrid_buffers)),
       puts(sends, endpoints, control),
       announcements(p, receives, control, counters, policy.by_write),
@@ -67,8 +68,9 @@ void PointToPoint::Impl::use_tuple_queues() {
 
 PointToPoint::Impl::~Impl() = default;
 
-PointToPoint::PointToPoint(ProgressEngine& progress, const Tunables& tunables)
-    : progress_(progress), impl_(std::make_unique<Impl>(progress, tunables)) {}
+PointToPoint::PointToPoint(ProgressEngine& progress, const Tunables& tunables, Counters* counters)
+    : progress_(progress),
+      impl_(std::make_unique<Impl>(progress, tunables, counters ? *counters : progress.counters())) {}
 
 PointToPoint::~PointToPoint() = default;
 
@@ -114,16 +116,35 @@ bool PointToPoint::lost(PeerId peer) const { return impl_->endpoints.lost(peer);
 
 Request* PointToPoint::completed(const Status& status) { return new DoneRequest(status); }
 
+// Of an open engine nothing is pending: short calls leave nothing that others have to do.
 Need PointToPoint::pending() const {
   if (impl_->receives.open() != 0 || impl_->sends.open() != 0 || impl_->endpoints.posts_queued() != 0) return Need::now;
   Need need = Need::nothing;
   for (const Path* path : impl_->endpoints.paths()) need = std::max(need, path->unsent_hint());
+  if (engines_) engines_->for_each_closed([&](const Engine& engine) { need = std::max(need, engine.p2p.pending()); });
   return need;
+}
+
+void PointToPoint::include(Engines& engines) {
+  engines_ = &engines;
+  for (uint32_t i = 0; i < engines.count(); ++i) {
+    engines[i].p2p.name_contexts(
+        [this](uint64_t context) { return name_of_context_ ? name_of_context_(context) : std::string(); });
+  }
+}
+
+bool PointToPoint::each_engine(const std::function<bool(const PointToPoint&)>& fits) const {
+  if (!engines_) return true;
+  engines_->close();
+  bool all = true;
+  engines_->for_each_closed([&](const Engine& engine) { all = fits(engine.p2p) && all; });
+  return all;
 }
 
 bool PointToPoint::sends_complete() const {
   impl_->control.flush_all_releases();  // the senders of those wait for them
-  return impl_->sends.open() == 0 && impl_->endpoints.posts_queued() == 0;
+  return impl_->sends.open() == 0 && impl_->endpoints.posts_queued() == 0 &&
+         each_engine([](const PointToPoint& p2p) { return p2p.sends_complete(); });
 }
 
 bool PointToPoint::quiet() const {
@@ -131,7 +152,12 @@ bool PointToPoint::quiet() const {
   for (Path* path : impl_->endpoints.paths()) {
     if (path->has_unsent()) return false;
   }
-  return true;
+  return each_engine([](const PointToPoint& p2p) { return p2p.quiet(); });
+}
+
+bool PointToPoint::is_plain() const {
+  return impl_->sends.open() == 0 && impl_->receives.open() == 0 && impl_->endpoints.posts_queued() == 0 &&
+         !impl_->tuples;
 }
 
 }  // namespace tern

@@ -20,6 +20,7 @@
 namespace tern {
 
 class Endpoints;          // p2p/core/endpoint.h
+class Engines;            // p2p/engines.h
 class Path;               // fabric/path.h
 class Sink;               // fabric/path.h
 struct ProtocolCounters;  // p2p/protocols/protocol.h
@@ -62,7 +63,8 @@ class MatchedMessage;
 
 class PointToPoint {
  public:
-  PointToPoint(ProgressEngine& progress, const Tunables& tunables);
+  /// `counters`: where it counts; null: as the progress engine. Not owned.
+  PointToPoint(ProgressEngine& progress, const Tunables& tunables, Counters* counters = nullptr);
   ~PointToPoint();
 
   /// A path that messages may take; best first, all before the first message. Not owned.
@@ -87,6 +89,19 @@ class PointToPoint {
   // --- Blocking: the fast path makes no request.
   Error send(const SendArguments& arguments);
   Error receive(const ReceiveArguments& arguments, Status& status);
+
+  // --- Short calls, inside of their engine's gate (p2p/engines.h). False: the call takes the ordinary way; nothing has
+  // changed.
+  /// A message that leaves at once.
+  bool send_shortly(const SendArguments& arguments);
+  /// A message that is here.
+  bool receive_shortly(const ReceiveArguments& arguments, Status& status);
+  /// Whether short calls meet only what they know: nothing is under way.
+  bool is_plain() const;
+
+  /// What this tells of the rank's messages is also of theirs: what is pending, counters, whether sends are complete.
+  /// Not owned.
+  void include(Engines& engines);
 
   /// Looks (and polls once) for an unmatched message; true: `status` describes it.
   bool iprobe(int source, int tag, uint64_t context, Status& status);
@@ -141,8 +156,12 @@ class PointToPoint {
   Impl& inside() { return *impl_; }
 
  private:
+  /// Visits the messages of all engines, which are closed then. True: `fits` was true of all.
+  bool each_engine(const std::function<bool(const PointToPoint&)>& fits) const;
+
   ProgressEngine& progress_;
   std::unique_ptr<Impl> impl_;
+  Engines* engines_ = nullptr;  ///< null: none
   std::function<std::string(uint64_t)> name_of_context_;
 };
 

@@ -46,6 +46,11 @@ Error PointToPoint::receive(const ReceiveArguments& a, Status& status) {
   return error;
 }
 
+bool PointToPoint::receive_shortly(const ReceiveArguments& a, Status& status) {
+  UnexpectedMessage* message = impl_->unexpected.find(a.context, a.source, a.tag);
+  return message && impl_->eager_receiver.take_shortly(*message, a, status);
+}
+
 // What a program that has computed meanwhile waits for is often there.
 void PointToPoint::wait(Request& request) {
   if (request.complete()) return;

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "p2p/engines.h"
 #include "p2p/impl.h"
 #include "p2p/protocols/table.h"
 
@@ -21,12 +22,20 @@ ProtocolCounters PointToPoint::counters() const {
   for (size_t i = 0; i < kProtocolCount; ++i) {
     for (uint64_t messages : impl_->sends.counts().*kSentCounters[i].messages) all.sent[i] += messages;
   }
+  each_engine([&](const PointToPoint& p2p) {
+    all += p2p.counters();
+    return true;
+  });
   return all;
 }
 
 uint32_t PointToPoint::open_announcements() const {
   uint32_t open = 0;
   impl_->endpoints.for_each([&](const Endpoint& peer) { open += peer.announced.open; });
+  each_engine([&](const PointToPoint& p2p) {
+    open += p2p.open_announcements();
+    return true;
+  });
   return open;
 }
 
@@ -89,6 +98,11 @@ std::vector<PendingMessage> PointToPoint::pending_messages() const {
     all.push_back({record_of(send.protocol).report(send), a.context, communicator(a.context), of_user(a.context),
                    int(a.peer), int(a.peer), a.tag, a.type ? uint64_t(a.count) * a.type->size() : 0});
   });
+  each_engine([&](const PointToPoint& p2p) {
+    std::vector<PendingMessage> more = p2p.pending_messages();
+    all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    return true;
+  });
   return all;
 }
 
@@ -108,8 +122,14 @@ std::string PointToPoint::report() const {
   add(PendingMessage::Kind::message, "messages here that no receive has asked for");
   add(PendingMessage::Kind::send, "sends that their receivers have not taken");
   add(PendingMessage::Kind::moving, "sends whose data is on its way");
-  const uint32_t named = impl_->sends.named();
-  const uint32_t queued = impl_->sends.open() - std::min(impl_->sends.open(), named);
+  uint32_t queued = 0;
+  const auto add_queued = [&queued](const PointToPoint& p2p) {
+    const Sends& sends = p2p.impl_->sends;
+    queued += sends.open() - std::min(sends.open(), sends.named());
+    return true;
+  };
+  add_queued(*this);
+  each_engine(add_queued);
   if (queued != 0) out += "  small sends that wait for room on the way: " + std::to_string(queued) + "\n";
   return out.empty() ? "  no message is pending\n" : out;
 }

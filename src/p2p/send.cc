@@ -19,6 +19,10 @@ Error PointToPoint::send(const SendArguments& a) {
   return error;
 }
 
+bool PointToPoint::send_shortly(const SendArguments& a) {
+  return impl_->eager_sender.send(impl_->endpoints.at(a.peer), a);
+}
+
 Request* PointToPoint::isend(const SendArguments& a) {
   Endpoint& peer = impl_->endpoints.at(a.peer);
   if (Request* sent = impl_->eager_sender.send_at_once(peer, a)) return sent;

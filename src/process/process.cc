@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "comm/context.h"
 #include "p2p/core/endpoint.h"
+#include "process/launch/cores.h"
 #include "progress/event_thread.h"
 
 namespace tern {
@@ -104,6 +105,17 @@ void Process::end_helping() {
   for (auto& path : paths_) path->set_helped(false);
 }
 
+Engines* Process::make_engines(Counters* counters) {
+  // Twice: threads have few communicators that share an engine then, and threads that wait for a core may have one.
+  const int64_t wanted = tunables_.engines >= 0 ? tunables_.engines : 2 * int64_t(usable_cores());
+  const auto count = uint32_t(std::min<int64_t>(wanted, Engines::kMost));
+  if (engines_ || count == 0) return engines_.get();
+  engines_ = std::make_unique<Engines>(count, progress_, tunables_, PeerId(world_rank()), counters);
+  p2p_.include(*engines_);
+  environment_.engines = engines_.get();
+  return engines_.get();
+}
+
 // Which path leads to whom: "shm to ranks 0-3, tcp to ranks 4-7".
 void Process::log_paths() const {
   std::string text;
@@ -181,6 +193,7 @@ Error Process::start() {
 // A rank that waits for a message of this one has not come to the barrier. So until the barrier is over this rank
 // polls: it sends again what gets lost, acknowledges, and serves freed receives. Afterwards no rank needs it.
 Error Process::finish() {
+  if (engines_) engines_->retire();
   progress_.wait_until([&] { return p2p_.sends_complete(); });
   if (launcher_->descriptor() >= 0) progress_.watch(launcher_->descriptor());
   Error error = launcher_->enter_barrier();

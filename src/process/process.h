@@ -19,6 +19,7 @@
 #include "fabric/path.h"
 #include "fabric/shm/node_memory.h"
 #include "io/environment.h"
+#include "p2p/engines.h"
 #include "p2p/point_to_point.h"
 #include "partitioned/environment.h"
 #include "process/hang_monitor.h"
@@ -73,6 +74,12 @@ class Process {
   bool is_helped() const { return event_handler_ != nullptr; }
   /// Waits until all ranks have called this; afterwards only destruction.
   Error finish();
+
+  /// Message engines, for communicators that are made from now on; once, inside, after `start`. None if the tunable
+  /// wants none, or the rank has no choice. `counters`: kMost of them, which outlive this.
+  Engines* make_engines(Counters* counters);
+  /// Null: none.
+  Engines* engines() { return engines_.get(); }
 
   PeerTable& peers() { return peers_; }
   int world_rank() const { return launcher_->rank(); }
@@ -137,6 +144,7 @@ class Process {
   Rng rng_;
   ProgressEngine progress_;
   PointToPoint p2p_;
+  std::unique_ptr<Engines> engines_;
   RankEnvironment environment_;
   partitioned::Environment partitioned_;
   HangMonitor hang_watch_;

@@ -112,7 +112,10 @@ class Driving final : public RankLock {
   /// Threads of the program that wait inside.
   struct Sleep {
     /// In a wait until they are called, most of them asleep; one may be asleep on the paths.
-    int sleepers = 0;
+    /// Changed inside; `ProgressEngine::notify` also reads it elsewhere (engine_gate.h).
+    std::atomic<int> sleepers{0};
+    int sleeping() const { return sleepers.load(std::memory_order_relaxed); }
+    void count_sleeper(int more) { sleepers.store(sleeping() + more, std::memory_order_relaxed); }
     /// While it is not 0 nobody sleeps: who sends this rank messages expects that somebody polls.
     uint32_t kept_awake = 0;
     int turning = 0;                    ///< in sched_yield

@@ -25,6 +25,12 @@ void ProgressEngine::count_wait(uint64_t& since_ns) {
   since_ns = 0;
 }
 
+void ProgressEngine::notify_sleepers() {
+  if (driving_.enabled() && !driving_.is_mine()) return;
+  if (driving_.polling) driving_.changed = true;
+  else wake();
+}
+
 void ProgressEngine::keep_awake(bool on) {
   uint32_t& kept = driving_.sleep.kept_awake;
   TERN_ASSERT(on || kept != 0);

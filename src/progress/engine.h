@@ -78,15 +78,14 @@ class alignas(64) ProgressEngine final : public Rounds, private Slept {
     return seldom + poll();
   }
   /// The condition of another waiting thread of this rank may be true now. That thread is called at the end of the
-  /// poll.
+  /// poll. In a short call, which has a message engine but not the rank (engine_gate.h), nothing: nobody waits for what
+  /// such a call does.
   void notify() {
-    if (driving_.sleep.sleepers == 0) return;
-    if (driving_.polling) driving_.changed = true;
-    else wake();
+    if (driving_.sleep.sleeping() != 0) notify_sleepers();
   }
   /// After a helper's polls: the conditions of threads that wait may also depend on changes that no poll reports.
   void ask_waiting() {
-    if (driving_.sleep.sleepers != 0) call_ready();
+    if (driving_.sleep.sleeping() != 0) call_ready();
   }
   /// While `on` (of several, any) no thread of this rank sleeps: who sends it messages expects that somebody polls.
   void keep_awake(bool on);
@@ -154,9 +153,10 @@ class alignas(64) ProgressEngine final : public Rounds, private Slept {
  private:
   using Step = WaitPolicy::Step;
   void count_wait(uint64_t& since_ns);
+  void notify_sleepers();
   /// At the end of a poll: other threads of this rank that wait for what it has done.
   void call_others(bool outer, int done) {
-    if (driving_.sleep.sleepers == 0 || outer || (done == 0 && !driving_.changed)) [[likely]]
+    if (driving_.sleep.sleeping() == 0 || outer || (done == 0 && !driving_.changed)) [[likely]]
       return;
     driving_.changed = false;
     call_ready();

@@ -72,7 +72,7 @@ class EventHandler final : public Successor, public EventClient {
   Need pending() const { return sleeper_polls() ? Need::nothing : needed_(); }
   bool sleeper_polls() const {
     if (handles_ == Arrivals::all && driving_.armed_for != Armed::sleeper) return false;
-    return driving_.sleep.sleepers != 0;
+    return driving_.sleep.sleeping() != 0;
   }
   void carry_out(const Action& action);
   void watch_timer(uint64_t grace_ns);

@@ -49,13 +49,19 @@ class RankLock {
     }
   }
   bool enabled() const { return shared_; }
+  /// Whether this thread holds the mutex.
+  bool is_mine() const { return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
   // --- The application's ordinary entry points, unless alone. Recursive.
   void enter() {
     if (shared_) {
       acquire();
-    } else if (inside_depth_++ == 0) {
-      go_inside();
+    } else {
+      enter_helped();
     }
+  }
+  /// The same of a caller that knows which: not shared (here), or shared (`acquire`).
+  void enter_helped() {
+    if (inside_depth_++ == 0) go_inside();
   }
 
   // --- The mutex: for all threads when shared; always for functions that any thread may call at any time.

@@ -54,7 +54,7 @@ void ProgressEngine::relax(Wait& wait, const Condition& done) {
     else cpu_pause();
     return;
   }
-  if (driving_.sleep.sleepers != 0) call_ready();  // their conditions may depend on changes that no poll reports
+  if (driving_.sleep.sleeping() != 0) call_ready();  // their conditions may depend on changes that no poll reports
   if (run_between_polls()) return;
   if (port_.virtual_time()) return sleep(done);
   const bool threads = driving_.enabled();
@@ -123,7 +123,7 @@ void ProgressEngine::follow(const Condition& done) {
   note_deadline();
   Driving::Follower me(done);
   driving_.sleep.followers.push_back(&me);
-  ++driving_.sleep.sleepers;
+  driving_.sleep.count_sleeper(1);
   const Nap nap(*this);
   const uint32_t depth = driving_.give_way();
   TERN_ASSERT(depth != 0);
@@ -148,7 +148,7 @@ void ProgressEngine::drive(const Condition& done) {
 
 void ProgressEngine::sleep_on_paths(const Condition& done) {
   Driving::Sleep& sleep = driving_.sleep;
-  if (sleep.sleepers != 0) call_ready();  // arming may have made the condition of a follower true
+  if (sleep.sleeping() != 0) call_ready();  // arming may have made the condition of a follower true
   if (port_.virtual_time()) return port_.sleep(next_deadline_ns(), 0);
   sleep_until_called(done, [this](uint64_t deadline_ns, uint64_t now_ns) { port_.sleep(deadline_ns, now_ns); });
 }
@@ -176,7 +176,7 @@ void ProgressEngine::sleep_until_called(const Condition& done, Sleep&& sleeps) {
   Driving::Sleep& sleep = driving_.sleep;
   if (observer_) observer_->on_sleep();
   TERN_ASSERT(!sleep.engine);
-  ++sleep.sleepers;
+  sleep.count_sleeper(1);
   sleep.engine = this;
   sleep.until = &done;
   sleep.deadline_ns = next_deadline_ns();
@@ -188,14 +188,14 @@ void ProgressEngine::sleep_until_called(const Condition& done, Sleep&& sleeps) {
     driving_.come_back(depth);
   }
   sleep.engine = nullptr;
-  --sleep.sleepers;
+  sleep.count_sleeper(-1);
   if (std::exchange(sleep.woken, false)) port_.forget_wake();
 }
 
 // The called thread goes on when the caller gives the lock up.
 void ProgressEngine::call(Driving::Follower& follower) {
   IntrusiveList<Driving::Follower>::remove(&follower);
-  --driving_.sleep.sleepers;
+  driving_.sleep.count_sleeper(-1);
   ++counters_.wakes;
   follower.called.store(1, std::memory_order_release);
   follower.called.notify_one();
@@ -227,8 +227,8 @@ void ProgressEngine::end_wait(Wait& wait) {
   Driving::Sleep& sleep = driving_.sleep;
   if (sleep.driver == std::this_thread::get_id()) {
     sleep.driver = std::thread::id();
-    if (sleep.sleepers != 0) call_ready();
-    if (Driving::Follower* follower = sleep.sleepers != 0 ? sleep.followers.front() : nullptr) {
+    if (sleep.sleeping() != 0) call_ready();
+    if (Driving::Follower* follower = sleep.sleeping() != 0 ? sleep.followers.front() : nullptr) {
       sleep.driver = follower->thread;
       call(*follower);
     }

@@ -20,7 +20,7 @@ bool carries_atomics(const Communicator& comm, Path& path) {
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (rank == comm.rank()) continue;
     if (!path.reaches(comm.peer(rank))) return false;
-    needed = needed || comm.p2p().endpoints().path_to(comm.peer(rank)) == &path;
+    needed = needed || comm.environment().p2p.endpoints().path_to(comm.peer(rank)) == &path;
   }
   return needed;
 }
@@ -28,7 +28,7 @@ bool carries_atomics(const Communicator& comm, Path& path) {
 }  // namespace
 
 void RemotePart::expose(Communicator& comm, std::byte* base, size_t bytes) {
-  for (Path* path : comm.p2p().endpoints().paths()) {
+  for (Path* path : comm.environment().p2p.endpoints().paths()) {
     if (!carries_atomics(comm, *path)) continue;
     std::strncpy(mine_.atomics_path, path->properties().name, sizeof mine_.atomics_path - 1);
     atomics_ = path->remote_memory();
@@ -42,7 +42,7 @@ void RemotePart::expose(Communicator& comm, std::byte* base, size_t bytes) {
     }
     return false;
   };
-  for (Path* path : comm.p2p().endpoints().paths()) {
+  for (Path* path : comm.environment().p2p.endpoints().paths()) {
     RemoteMemory* memory = path->remote_memory();
     if (!memory || exposed_.size() == ExposedMemory::kMaxPaths) continue;
     const RemoteMemoryProperties& can = memory->remote_properties();

@@ -187,7 +187,7 @@ TEST_F(PartsTest, TheHeartbeatLastsAsLongAsSomebodyMayAsk) {
 struct UnexpectedTest : PartsTest {
   wire::Header eager(int tag) const { return wire::make_header(wire::Kind::eager, 0, kContext, tag, 0); }
   Matching matching;
-  Unexpected unexpected{progress, matching};
+  Unexpected unexpected{progress, matching, progress.counters()};
 };
 
 TEST_F(UnexpectedTest, AreFoundInTheOrderOfArrival) {
@@ -282,7 +282,7 @@ struct AnnouncementsTest : PartsTest {
   NoActions actions;
   ProtocolCounters counters;
   Heartbeat heartbeat{progress};
-  Receives receives{progress, actions, heartbeat};
+  Receives receives{progress, actions, heartbeat, progress.counters()};
   Announcements announcements{progress, receives, control, counters, true};
   std::vector<std::byte> buffers[3] = {std::vector<std::byte>(64), std::vector<std::byte>(64),
                                        std::vector<std::byte>(64)};

@@ -52,6 +52,8 @@ std::optional<PageView> read_page(std::span<const std::byte> bytes, pid_t proces
   view.samples_inside = value_at<uint32_t>(bytes, offsetof(RankPage, samples_inside));
   view.place = value_at<uint64_t>(bytes, offsetof(RankPage, place));
   view.counters = value_at<Counters>(bytes, offsetof(RankPage, counters));
+  for (size_t i = 0; i < RankPage::kEngines; ++i)
+    add_counters(view.counters, value_at<Counters>(bytes, offsetof(RankPage, engines) + i * sizeof(Counters)));
   return view;
 }
 

@@ -212,7 +212,7 @@ SimulatedJobReport SimulatedJob::run() {
   }
   for (auto& rank : ranks_) {
     if (!rank || !rank->world()) continue;
-    add_counters(*rank->world()->counters);
+    add_counters(report_.counters, *rank->world()->counters);
     rank->abandon();
   }
   describe_links(*machine_);
@@ -272,16 +272,6 @@ void SimulatedJob::explain_deadlock() {
                        " since " + std::to_string(double(where.strand.blocked_since_ns()) * 1e-9) + " s";
   }
   if (waiting > kShown) report_.failure += "\n  and " + std::to_string(waiting - kShown) + " more";
-}
-
-void SimulatedJob::add_counters(const Counters& counters) {
-  for (const CounterRow& row : counter_rows()) {
-    const uint64_t* from = row.in(counters);
-    auto* to = const_cast<uint64_t*>(row.in(report_.counters));
-    for (uint32_t i = 0; i < row.elements; ++i) {
-      to[i] = row.counter_class == CounterClass::peak ? std::max(to[i], from[i]) : to[i] + from[i];
-    }
-  }
 }
 
 }  // namespace tern::sim

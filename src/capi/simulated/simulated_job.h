@@ -73,7 +73,6 @@ class SimulatedJob {
   void judge(RankRun& rank);
   void fail(uint32_t rank, int code, const std::string& what);
   void explain_deadlock();
-  void add_counters(const Counters& counters);
   void describe_links(Machine& machine);
 
   SimulatedJobOptions options_;

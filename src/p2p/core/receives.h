@@ -19,9 +19,9 @@ namespace tern {
 
 class alignas(64) Receives {
  public:
-  Receives(ProgressEngine& progress, RequestActions& actions, Heartbeat& heartbeat)
+  Receives(ProgressEngine& progress, RequestActions& actions, Heartbeat& heartbeat, Counters& counts)
       : progress_(progress),
-        counts_(progress.counters()),
+        counts_(counts),
         tracer_(progress.tracer()),
         heartbeat_(heartbeat),
         actions_(actions) {}

@@ -36,8 +36,8 @@ inline constexpr SentCounters kSentCounters[kProtocolCount] = {
 
 class alignas(64) Sends {
  public:
-  Sends(ProgressEngine& progress, RequestActions& actions)
-      : progress_(progress), counts_(progress.counters()), tracer_(progress.tracer()), actions_(actions) {}
+  Sends(ProgressEngine& progress, RequestActions& actions, Counters& counts)
+      : progress_(progress), counts_(counts), tracer_(progress.tracer()), actions_(actions) {}
 
   // --- Requests.
   /// Owned by the caller, until it is released. Not begun.
@@ -181,7 +181,7 @@ class alignas(64) Sends {
   [[gnu::cold]] void watch_complete(const SendRequest& send);
 
   ProgressEngine& progress_;
-  Counters& counts_;        ///< the rank's
+  Counters& counts_;        ///< not owned
   Recorder* const tracer_;  ///< null: no events are recorded
   Tokens<SendRequest> tokens_;
   uint32_t sequence_ = 0;

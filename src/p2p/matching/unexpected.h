@@ -46,8 +46,8 @@ struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
 
 class Unexpected {
  public:
-  Unexpected(ProgressEngine& progress, Matching& matching)
-      : progress_(progress), counts_(progress.counters()), matching_(matching) {}
+  Unexpected(ProgressEngine& progress, Matching& matching, Counters& counts)
+      : progress_(progress), counts_(counts), matching_(matching) {}
 
   /// What was never received ends here.
   ~Unexpected();

@@ -61,6 +61,8 @@ class EagerReceiver {
   void landed(Endpoint& from, const wire::Header& header, Landing& landing, size_t bytes, Error error);
   /// The short way of a blocking receive, for the next message of its sender; false: it takes the long way.
   bool receive_at_once(Endpoint& from, const ReceiveArguments& a, Status& status);
+  /// Without a request: a whole message that fits into a contiguous buffer. False: it is another one.
+  bool take_shortly(UnexpectedMessage& message, const ReceiveArguments& a, Status& status);
   /// A receive that is matched takes a message that was here before it.
   void take(ReceiveRequest& receive, UnexpectedMessage& message);
   /// So much of the peer's eager data has been taken out of the way.

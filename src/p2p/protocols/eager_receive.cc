@@ -95,6 +95,20 @@ void EagerReceiver::landed_unexpected(UnexpectedMessage& message, Error error) {
   }
 }
 
+bool EagerReceiver::take_shortly(UnexpectedMessage& message, const ReceiveArguments& a, Status& status) {
+  const wire::Header& header = message.header;
+  if (header.kind != wire::Kind::eager || message.arriving || !a.type->is_contiguous() ||
+      message.bytes > size_t(a.count) * a.type->size())
+    return false;
+  unexpected_.hide(message);
+  status = Status{.source = header.source, .tag = header.tag, .bytes = Count(message.bytes)};
+  copy_small(a.buffer, message.data(), message.bytes);
+  receives_.count(true, message.bytes);
+  if (message.charged()) consumed(*message.from, message.bytes);
+  unexpected_.destroy(message);
+  return true;
+}
+
 void EagerReceiver::take(ReceiveRequest& receive, UnexpectedMessage& message) {
   if (message.arriving) {
     message.receiver = &receive;  // landed delivers

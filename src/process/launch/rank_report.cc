@@ -53,7 +53,7 @@ PendingMessage pending_of(std::string_view line) {
   return pending;
 }
 
-constexpr uint64_t kMaxActivityBytes = 4096;  // of a range; the counters have less
+constexpr uint64_t kMaxActivityBytes = 32768;  // of a range; those of all message engines have less
 
 Activity activity_of(const PmiLine& fields) {
   Activity activity;

@@ -51,7 +51,7 @@ struct MemoryRange {
   uint64_t at = 0, bytes = 0;
 };
 /// What tells that the program communicates: counters of messages, collectives, windows and files.
-inline constexpr size_t kActivityRanges = 3;
+inline constexpr size_t kActivityRanges = 4;
 using Activity = std::array<MemoryRange, kActivityRanges>;
 /// The line with which a rank says that it answers `signal`.
 std::string hello_line(int signal, const Activity& activity);
