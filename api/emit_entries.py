@@ -12,8 +12,8 @@ COLLECTIVE_WITHOUT_DATA = {
     "Comm_dup", "Comm_dup_with_info", "Comm_split", "Comm_split_type", "Comm_create", "Cart_create", "Graph_create",
     "Dist_graph_create", "Dist_graph_create_adjacent", "Intercomm_merge", "File_open", "Win_create", "Win_allocate",
     "Win_allocate_shared", "Win_create_dynamic"}
-# Functions that have a short call with MPI_THREAD_MULTIPLE (src/capi/short_calls.h).
-SHORT_CALLS = {"Send", "Recv"}
+# Functions that have a short call with MPI_THREAD_MULTIPLE (src/capi/without_lock.h).
+SHORT_CALLS = {"Send", "Recv", "Isend", "Irecv", "Wait", "Test", "Waitall"}
 ERROR_OBJECTS = {"comm": "comm", "session": "session"}
 
 
@@ -244,7 +244,7 @@ def emit_entry(function, large, numbers):
     entering = enter + "()"
     if short:
         names = ", ".join(["call.world()"] + [p.name for p in function.parameters])
-        entering = f"call.enter_shortly({comm}, [&] {{ return short_calls::{function.stem}({names}); }})"
+        entering = f"call.enter_shortly({comm or 'MPI_COMM_NULL'}, [&] {{ return short_calls::{function.stem}({names}); }})"
         always = [re.sub(r"call\.get\((?=comm\b)", "call.get_visited(", check) for check in always]
     conditions = [entering] + always
     # Functions of the tools interface tell no error handler, and have codes of their own (15.3.10).
@@ -302,6 +302,7 @@ def emit_entries(functions, pieces):
     if current:
         files.append(current)
     head = BANNER + ('#pragma GCC visibility push(default)\n#include "mpi.h"\n#include "mpix.h"\n#pragma GCC visibility pop\n\n'
-                     '#include <type_traits>\n#include <utility>\n\n#include "capi/coll_operands.h"\n#include "capi/short_calls.h"\n#include "impl.gen.h"\n\n'
+                     '#include <type_traits>\n#include <utility>\n\n#include "capi/coll_operands.h"\n#include "capi/without_lock.h"\n'
+                     '#include "impl.gen.h"\n\n'
                      'using namespace tern;\nusing namespace tern::capi;\n\nextern "C" {\n\n')
     return [head + "\n".join(units) + "\n}  // extern \"C\"\n" for units in files]

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "capi/call_site.h"
 #include "capi/checks.h"
+#include "capi/requests.h"
 #include "capi/tool_events.h"
 #include "fmt/format.h"
 #include "names.gen.h"
@@ -116,12 +117,50 @@ void Call::end_visits() {
   }
 }
 
-// Requests of a communicator with an engine live in it, and calls that have only their handles do not visit it.
-void Call::made_observed(const Request& request, MPI_Request handle) {
-  if ((state_ & kVisits) && comm_ && comm_->engine()) comm_->engine()->retire();
-  if (timed()) record_request(handle);
+Request* Call::find_in_engine(MPI_Request handle) {
+  Engine* engine = world_.engine_of(handle);
+  if (!engine) return nullptr;
+  visit(*engine, true);
+  return world_.requests_of(*engine).find_user(value_of(handle));
+}
+
+Request* Call::take_from_engine(MPI_Request* handle) {
+  Request* request = find_in_engine(*handle);
+  if (!request || request->persistent()) return request;
+  retire_in_engine(*handle);
+  *handle = MPI_REQUEST_NULL;
+  return request;
+}
+
+void Call::retire_in_engine(MPI_Request handle) {
+  Engine* engine = world_.engine_of(handle);
+  TERN_ASSERT(engine);
+  world_.requests_of(*engine).retire(value_of(handle));
+}
+
+// Its handle tells which engine it is of, and the engine which communicator: no reference is counted, since short calls
+// must not do that.
+void Call::give_to_engine(Request& request, MPI_Request* handle) {
+  for (uint32_t i = 0; i < world_.process->engines()->count(); ++i) {
+    Engine& engine = (*world_.process->engines())[i];
+    if (!(engines_ & 1u << i) || engine.p2p.context_of(request) == 0) continue;
+    world_.requests.retire(value_of(*handle));
+    request.handle = 0;
+    *handle = handle_of(world_.requests_of(engine), &request, MPI_REQUEST_NULL);
+    if (!request.persistent()) forget_communicator(request);
+    return;
+  }
+}
+
+void Call::keep_from_short_calls(MPI_Request handle) {
+  if (Engine* engine = world_.engine_of(handle)) engine->retire();
+}
+
+void Call::made_observed(Request& request, MPI_Request* handle) {
+  if (state_ & kVisits) give_to_engine(request, handle);
+  if (timed()) record_request(*handle);
   if (!checked()) return;
-  made_handle(&world_.requests, value_of(handle));
+  made_handle(&world_.requests, value_of(*handle));
   world_.checks->bind(request);
 }
 

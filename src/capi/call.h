@@ -92,12 +92,12 @@ class Call {
   void return_instead(int error_class) { trouble().returned = error_class; }
 
   // --- Getting in.
-  /// Of functions that have a short call (short_calls.h): `short_call` says whether it has done all there is to do. Then
-  /// the entry point leaves with end(), as it does with an error. Below MPI_THREAD_MULTIPLE as enter.
+  /// Of functions that have a short call (without_lock.h): `short_call` says whether it has done all there is to do.
+  /// Then the entry point leaves with end(), as it does with an error. Below MPI_THREAD_MULTIPLE as enter.
   template <typename ShortCall>
   [[gnu::always_inline]] bool enter_shortly(MPI_Comm comm, ShortCall&& short_call) {
     if (!TERN_LIKELY(world_.is_running())) return not_running();
-    if (world_.locking) {
+    if (world_.locking) [[unlikely]] {
       if (!world_.threads) {
         world_.lock->enter_helped();
       } else if (world_.engines && short_call()) {
@@ -281,7 +281,12 @@ class Call {
   Communicator* find(MPI_Comm handle) { return world_.comms.find(value_of(handle)); }
   Group* find(MPI_Group handle) { return world_.groups.find(value_of(handle)); }
   /// No request is predefined.
-  Request* find(MPI_Request handle) { return world_.requests.find_user(value_of(handle)); }
+  Request* find(MPI_Request handle) {
+    Request* request = world_.requests.find_user(value_of(handle));
+    return TERN_LIKELY(request) ? request : find_in_engine(handle);
+  }
+  /// The request of a handle will be touched by calls that do not name it.
+  [[gnu::cold]] void keep_from_short_calls(MPI_Request handle);
   Datatype* find(MPI_Datatype handle) { return world_.find_type(value_of(handle)); }
   Keyval* find_keyval(int keyval) { return world_.keyvals.find(static_cast<unsigned>(keyval)); }
 
@@ -318,7 +323,7 @@ class Call {
     }
     *handle = handle_of(world_.requests, object, MPI_REQUEST_NULL);
     if ((state_ & (kTimed | kChecked | kVisits)) && object) [[unlikely]]
-      made_observed(*object, *handle);
+      made_observed(*object, handle);
   }
   /// After a body: a null object means that the handle dies. The object is not touched.
   void retire(MPI_Comm* handle, Communicator* object) { retired(world_.comms, handle, object, MPI_COMM_NULL); }
@@ -333,12 +338,19 @@ class Call {
   void retire(MPI_Errhandler* handle, ErrorHandler* object) {
     retired(world_.error_handlers, handle, object, MPI_ERRHANDLER_NULL);
   }
-  void retire(MPI_Request* handle, Request* object) { retired(world_.requests, handle, object, MPI_REQUEST_NULL); }
+  void retire(MPI_Request* handle, Request* object) {
+    if (object) return;
+    if (!world_.requests.try_retire(value_of(*handle))) [[unlikely]]
+      retire_in_engine(*handle);
+    *handle = MPI_REQUEST_NULL;
+  }
 
   /// The request of a handle, to be finished: the handle dies unless the request is persistent. Null: none.
   Request* take(MPI_Request* handle) {
     Request* request = world_.requests.take_user(value_of(*handle), [](const Request& r) { return !r.persistent(); });
-    if (request && !request->persistent()) *handle = MPI_REQUEST_NULL;
+    if (!request) [[unlikely]]
+      return take_from_engine(handle);
+    if (!request->persistent()) *handle = MPI_REQUEST_NULL;
     return request;
   }
 
@@ -453,10 +465,14 @@ class Call {
 
   /// This call has the rank's lock and uses the engine, until its end. `is_short`: as EngineGate.
   void visit(Engine& engine, bool is_short);
+  [[gnu::noinline]] Request* find_in_engine(MPI_Request handle);
+  [[gnu::noinline]] Request* take_from_engine(MPI_Request* handle);
+  [[gnu::noinline]] void retire_in_engine(MPI_Request handle);
+  [[gnu::noinline]] void give_to_engine(Request& request, MPI_Request* handle);
   [[gnu::noinline]] void enter_to_visit(MPI_Comm handle);
   void end_visits();
   [[gnu::cold]] void begin_observed(uintptr_t from);
-  [[gnu::cold]] void made_observed(const Request& request, MPI_Request handle);
+  [[gnu::cold]] void made_observed(Request& request, MPI_Request* handle);
   [[gnu::cold]] void made_handle(const void* table, uintptr_t handle) const;
   [[gnu::cold]] void begin_record();
   [[gnu::cold]] void enter_observed(bool any_time);
@@ -499,8 +515,8 @@ class Call {
   uint16_t state_ = 0;            ///< of State
   Communicator* comm_ = nullptr;  ///< the object whose error handler is called
   Session* session_ = nullptr;
-  File* file_;      ///< whose error handler is called; null: the default one of files
-  Window* window_;  ///< whose error handler is called
+  File* file_;        ///< whose error handler is called; null: the default one of files
+  Window* window_;    ///< whose error handler is called
   uint32_t engines_;  ///< a bit for each message engine that it visits
   uint64_t began_ns_;
   uintptr_t from_;    ///< with kTimed: the return address of the entry point

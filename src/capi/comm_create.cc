@@ -185,6 +185,10 @@ Error Comm_disconnect(Call& call, Communicator*& comm) {
     if (leaving->freed_requests != 0 || buffer_for(world, *leaving).holds(*leaving)) return false;
     bool pending = world.buffer.holds(*leaving);
     world.requests.for_each([&](Request& r) { pending |= r.error_object == leaving && !r.complete(); });
+    if (const Engine* engine = leaving->engine()) {
+      world.requests_of(*engine).for_each(
+          [&](Request& r) { pending |= !r.complete() && engine->p2p.context_of(r) == leaving->context(); });
+    }
     return !pending;
   });
   return Comm_free(call, comm);

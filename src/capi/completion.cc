@@ -228,6 +228,13 @@ Error finish_and_blame(Request*& request, MPI_Status* status, Blame&& blame) {
 }  // namespace
 
 Error finish_slowly(Call& call, Request*& request, MPI_Status* status) {
+  if (request->error && !request->error_object && request->kind() <= Request::Kind::receive) {
+    // An engine's: it counts no reference to its communicator.
+    if (Communicator* comm = call.world().comm_of(*request)) {
+      comm->add_ref();
+      request->error_object = comm;
+    }
+  }
   struct {
     void operator()(Communicator* comm) { call.blame(comm); }
     void operator()(Ref<Communicator> comm) { call.blame_last(std::move(comm)); }
@@ -258,7 +265,7 @@ namespace body {
   const auto handle = uintptr_t(request.handle);
   bool there = true;
   auto over = [&] {
-    there = call.world().requests.find_user(handle) == &request;
+    there = call.world().find_request(handle) == &request;
     return !there || request.complete();
   };
   if (Continuations::Attending attending(call.world()); attending) {

@@ -224,6 +224,7 @@ static Error check_operations(Call& call, ContinuationRequest& owner, int count,
     else if (request == &owner) wrong = "is the continuation request itself, which would wait for its own end";
     else if (request->continued) wrong = "has a continuation that has not run";
     else if (std::find(handles, handles + i, handles[i]) != handles + i) wrong = "is in the array twice";
+    call.keep_from_short_calls(handles[i]);
     if (wrong) return Error(ErrorClass::request, fmt::format("request {} ({:#x}) {}", i, value_of(handles[i]), wrong));
   }
   return {};

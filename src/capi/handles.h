@@ -3,9 +3,13 @@
 // MPI_X_toint is a cast. Predefined handles (1..4095, MPI 5.0 section 20.5) have an array of their own, since most
 // calls name two of them. Source: MPI 5.0 chapter 20.
 //
-// Thread rule: under the rank's lock, but for `find_unlocked`: for a handle that nobody frees at that time, while
-// others give and retire handles of other objects. A handle's slot is written before the program has the handle, and
-// slots that were moved, since the table has grown, stay readable where they were (as many as the table has, in all).
+// Several tables of one kind have handles of their own: the highest bits of the index are the table's part. Part 0 is
+// the table that all programs use; the others are those of message engines (p2p/engines.h).
+//
+// Thread rule: under the rank's lock (a part's: its engine's rule), but for `find_unlocked`: for a handle that nobody
+// frees at that time, while others give and retire handles of other objects. A handle's slot is written before the
+// program has the handle, and slots that were moved, since the table has grown, stay readable where they were (as many
+// as the table has, in all).
 #pragma once
 
 #include <algorithm>
@@ -26,13 +30,28 @@ namespace tern::capi {
 /// The slots of one kind. T must have `int32_t handle` (base/object.h).
 /// A handle holds one reference to its object; the same object given out twice has one handle that must be
 /// retired twice.
-template <typename T, uintptr_t kBase, size_t kReserved>
+template <typename T, uintptr_t kBase, size_t kReserved, bool kIsPart = false>
 class alignas(64) HandleTable {
  public:
   static constexpr uintptr_t kFirstPredefined = kBase;
   static constexpr uintptr_t kLastPredefined = kBase + kReserved - 1;
 
   HandleTable() { use(allocate(1), 0); }
+  /// Of a part: 1 to kMostParts.
+  explicit HandleTable(uint32_t part) requires kIsPart : most_(kPartIndices), part_(part << kPartShift) {
+    use(allocate(1), 0);
+  }
+  static constexpr uint32_t kMostParts = 15;  ///< four bits; Engines::kMost needs fewer
+  /// The part that a handle would be of.
+  static uint32_t part_of(uintptr_t handle) {
+    return handle < 4096 || handle > 0x7fffffff ? 0 : uint32_t(handle >> kPartShift) & kMostParts;
+  }
+  /// There will be parts: this table leaves them their handles from now on. False: it has used them.
+  bool leave_room_for_parts() {
+    if (mask_ >= kPartIndices) return false;
+    most_ = kPartIndices;
+    return true;
+  }
   HandleTable(const HandleTable&) = delete;
   HandleTable& operator=(const HandleTable&) = delete;
 
@@ -68,9 +87,16 @@ class alignas(64) HandleTable {
   }
   /// Ends one giving of a handle. The object is not touched: it may be gone.
   void retire(uintptr_t handle) {
-    if (handle < 4096) return;
-    TERN_ASSERT(slots_[handle & mask_].handle == handle);
+    const bool here = try_retire(handle);
+    TERN_ASSERT(here);
+  }
+  /// False: it is none of this table's handles.
+  bool try_retire(uintptr_t handle) {
+    if (handle < 4096) return true;
+    if (slots_[handle & mask_].handle != handle) [[unlikely]]
+      return false;
     end_giving(handle & mask_);
+    return true;
   }
   /// find_user, and retire where `ends(object)`.
   template <typename Ends>
@@ -98,6 +124,7 @@ class alignas(64) HandleTable {
  private:
   friend struct tern::DebugLayout;  // capi/debug_view.h
   static constexpr uintptr_t kIndexMask = 0xffffff;
+  static constexpr uint32_t kPartShift = 20, kPartIndices = 1u << kPartShift;
   struct alignas(32) Slot {  // not across cache lines
     T* object = nullptr;
     uint32_t handle = 0;      ///< 0: free
@@ -120,6 +147,7 @@ class alignas(64) HandleTable {
     free_ = slot.next_free;
     slot.generation = slot.generation == 127 ? 1 : uint8_t(slot.generation + 1);
     slot.handle = uint32_t{slot.generation} << 24 | uint32_t(index);
+    if constexpr (kIsPart) slot.handle |= part_;
     slot.object = object;
     slot.references = 1;
     object->handle = static_cast<int32_t>(slot.handle);
@@ -143,7 +171,7 @@ class alignas(64) HandleTable {
   }
   bool grow() {
     const size_t old = mask_ + 1, now = old < 64 ? 64 : 2 * old;
-    if (old > kIndexMask) return false;
+    if (old >= most_) return false;
     Slot* grown = allocate(now);
     std::copy(slots_ + 1, slots_ + old, grown + 1);
     for (size_t i = now; i-- > old;) {
@@ -167,6 +195,8 @@ class alignas(64) HandleTable {
   size_t mask_ = 0;    ///< of an index in slots_
   uint32_t free_ = 0;  ///< slot 0 is never given out, so 0 means none
   size_t live_ = 0;
+  size_t most_ = kIndexMask + 1;  ///< slots
+  uint32_t part_ = 0;             ///< as in a handle
   T* predefined_[kReserved] = {};
   std::atomic<const Slot*> published_;          ///< slots_, for find_unlocked; the mask is in slot 0
   std::vector<std::unique_ptr<Slot[]>> owned_;  ///< slots_, and those before them

@@ -33,7 +33,12 @@ void tell_of_requests(const World& world) {
     log.warn("MPI_Finalize is called by another thread than MPI_Init (MPI 5.0, 11.6.2)");
   if (world.running > 1) return;  // a session that goes on may own them (11.3)
   size_t left = 0;
-  world.requests.for_each([&](const Request& request) { left += !request.persistent() || request.active(); });
+  const auto count = [&](const Request& request) { left += !request.persistent() || request.active(); };
+  world.requests.for_each(count);
+  if (Engines* engines = world.process->engines()) {
+    engines->close();
+    for (const auto& requests : world.engine_requests) requests->for_each(count);
+  }
   if (left == 0) return;
   log.warn(fmt::format("at MPI_Finalize {} not completed: MPI_Wait or MPI_Test was not called for {}{}",
                        left == 1 ? "1 request is" : fmt::format("{} requests are", left), left == 1 ? "it" : "them",

@@ -140,6 +140,10 @@ Error Request_free(Call& call, Request*& request) {
                                                      : "nonblocking collective"));
   }
   if (Error error = check_continuations(*request)) return error;
+  if (Communicator* comm = request->complete() ? nullptr : call.world().comm_of(*request)) {
+    comm->engine()->retire();  // its end concerns the communicator
+    if (!request->error_object) request->error_object = Ref<Communicator>::share(comm).release();
+  }
   call.process().progress().release_held();
   if (call.checked()) [[unlikely]]
     call.world().checks->freeing(*request);

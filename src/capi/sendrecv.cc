@@ -88,6 +88,7 @@ Request* begin_exchange(SendReceive* both, const void* sendbuf, Count sendcount,
                         int sendtag, void* recvbuf, Count recvcount, const Datatype& recvtype, int source, int recvtag,
                         Communicator& comm) {
   PointToPoint& p2p = comm.p2p();
+  if (comm.engine()) comm.engine()->retire();  // the end of one of them is the other's affair
   Request* receive = source == kProcNull
                          ? p2p.completed(kProcNullStatus)
                          : p2p.ireceive(comm.receive_arguments(recvbuf, recvcount, recvtype, source, recvtag));

@@ -234,7 +234,34 @@ void World::make_engines() {
   if (engines || observed || simulated()) return;
   if (!page && !engine_counters) engine_counters = std::make_unique<Counters[]>(Engines::kMost);
   static_assert(RankPage::kEngines == Engines::kMost);
+  if (!requests.leave_room_for_parts()) return;
   engines = process->make_engines(page ? page->engines : engine_counters.get());
+  for (uint32_t i = uint32_t(engine_requests.size()); engines && i < engines->count(); ++i)
+    engine_requests.push_back(std::make_unique<EngineRequests>(i + 1));
+}
+
+Engine* World::engine_of(MPI_Request handle) const {
+  const uint32_t part = EngineRequests::part_of(reinterpret_cast<uintptr_t>(handle));
+  Engines* all = part != 0 && process ? process->engines() : nullptr;
+  return all && part <= all->count() ? &(*all)[part - 1] : nullptr;
+}
+
+Request* World::find_request(uintptr_t handle) {
+  if (Request* request = requests.find_user(handle)) return request;
+  const Engine* engine = engine_of(reinterpret_cast<MPI_Request>(handle));
+  return engine ? requests_of(*engine).find_user(handle) : nullptr;
+}
+
+Communicator* World::comm_of(const Request& request) {
+  const Engine* engine = engine_of(reinterpret_cast<MPI_Request>(intptr_t{request.handle}));
+  const uint64_t context = engine ? engine->p2p.context_of(request) : 0;
+  Communicator* found = nullptr;
+  if (context != 0) {
+    comms.for_each([&](Communicator& comm) {
+      if (comm.context() == context) found = &comm;
+    });
+  }
+  return found;
 }
 
 const Counters& World::counted() {

@@ -58,6 +58,9 @@ struct World {
   HandleTable<Info, 0x130, 16> infos;
   HandleTable<ErrorHandler, 0x140, 64> error_handlers;
   HandleTable<Request, 0x180, 128> requests;
+  /// Those of message engines: part number + 1 of engine `number`, which guards it.
+  using EngineRequests = HandleTable<Request, 0x180, 128, true>;
+  std::vector<std::unique_ptr<EngineRequests>> engine_requests;
   HandleTable<Datatype, 0x200, 256> types;
   HandleTable<Op, 0x20, 32> ops;
   HandleTable<Keyval, 500, 128> keyvals;  ///< ints to users
@@ -93,8 +96,8 @@ struct World {
   /// its own.
   std::function<std::unique_ptr<Process>(const RankContext&, Error&)> connect;
   Counters own_counters;
-  RankPage* page = nullptr;            ///< of the process's own world: what mpiexec --top reads; null: none
-  Counters* counters = &own_counters;  ///< the rank's: valid before initialisation and after finalisation
+  RankPage* page = nullptr;                     ///< of the process's own world: what mpiexec --top reads; null: none
+  Counters* counters = &own_counters;           ///< the rank's: valid before initialisation and after finalisation
   std::unique_ptr<Counters[]> engine_counters;  ///< of the message engines, where there is no page
   Counters counted_sum;
   /// The rank's counts, those of its message engines included, which are closed. Valid until the next call.
@@ -172,6 +175,14 @@ struct World {
   ErrorHandler& handler_of(Communicator& comm) {
     return comm.error_handler ? *static_cast<ErrorHandler*>(comm.error_handler) : *initial_handler;
   }
+  /// The engine that a request's handle belongs to; null: none, or it is no handle of a request.
+  Engine* engine_of(MPI_Request handle) const;
+  EngineRequests& requests_of(const Engine& engine) { return *engine_requests[engine.number]; }
+  /// The request of a handle, also of an engine's, which this thread has.
+  Request* find_request(uintptr_t handle);
+  /// The communicator that a request of an engine's belongs to; null: it is freed, or the request is none.
+  Communicator* comm_of(const Request& request);
+
   /// The datatype of a handle: like types.find, and makes predefined types on their first use.
   Datatype* find_type(uintptr_t handle) {
     Datatype* type = types.find(handle);

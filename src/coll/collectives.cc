@@ -68,7 +68,8 @@ class Inside {
 class Watched {
  public:
   Watched(Communicator& comm, Operation operation, int algorithm)
-      : counters_(comm.environment().p2p.progress().counters()), data_{algorithm, int32_t(operation), int64_t(comm.context()), 0} {
+      : counters_(comm.environment().p2p.progress().counters()),
+        data_{algorithm, int32_t(operation), int64_t(comm.context()), 0} {
     tell(Event::collective_begun);
   }
   ~Watched() { tell(Event::collective_done); }
@@ -111,9 +112,10 @@ Error collective(Communicator& communicator, Operation operation, const Operands
     }
     if (environment.levels && !anywhere) situation.nodes = environment.levels->nodes();
     algorithm = &environment.selection.choose(situation);
-    if (communicator.environment().p2p.progress().counters().watched != 0) [[unlikely]] {
+    ProgressEngine& progress = communicator.environment().p2p.progress();
+    if (progress.counters().watched != 0) [[unlikely]] {
       number = int(algorithm - algorithms().data());
-      if (Recorder* tracer = communicator.environment().p2p.progress().tracer()) tracer->describe_algorithm(algorithm->name);
+      if (Recorder* tracer = progress.tracer()) tracer->describe_algorithm(algorithm->name);
     }
     if (algorithm->at_once) {
       ++communicator.environment().p2p.progress().counters().coll_node;

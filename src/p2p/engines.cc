@@ -3,8 +3,7 @@
 namespace tern {
 
 Engines::Engines(uint32_t count, ProgressEngine& progress, const Tunables& tunables, PeerId me, Counters* counters) {
-  for (uint32_t i = 0; i < count; ++i)
-    all_.push_back(std::make_unique<Engine>(i, progress, tunables, me, counters[i]));
+  for (uint32_t i = 0; i < count; ++i) all_.push_back(std::make_unique<Engine>(i, progress, tunables, me, counters[i]));
 }
 
 void Engines::close() {

@@ -156,8 +156,17 @@ bool PointToPoint::quiet() const {
 }
 
 bool PointToPoint::is_plain() const {
-  return impl_->sends.open() == 0 && impl_->receives.open() == 0 && impl_->endpoints.posts_queued() == 0 &&
-         !impl_->tuples;
+  const Receives& receives = impl_->receives;
+  return impl_->sends.open() == 0 && receives.open() == receives.matching.posted_count() && receives.offered() == 0 &&
+         impl_->endpoints.posts_queued() == 0 && !impl_->tuples;
+}
+
+uint64_t PointToPoint::context_of(const Request& request) const {
+  if (auto* send = dynamic_cast<const SendRequest*>(&request))
+    return &send->sends == &impl_->sends ? send->arguments.context : 0;
+  if (auto* sent = dynamic_cast<const SentRequest*>(&request)) return &sent->sends == &impl_->sends ? sent->context : 0;
+  auto* receive = dynamic_cast<const ReceiveRequest*>(&request);
+  return receive && &receive->receives == &impl_->receives ? receive->context : 0;
 }
 
 }  // namespace tern

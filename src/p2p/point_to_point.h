@@ -96,8 +96,13 @@ class PointToPoint {
   bool send_shortly(const SendArguments& arguments);
   /// A message that is here.
   bool receive_shortly(const ReceiveArguments& arguments, Status& status);
-  /// Whether short calls meet only what they know: nothing is under way.
+  /// They return the request, which is the caller's as that of isend; null: as false.
+  Request* isend_shortly(const SendArguments& arguments);
+  Request* ireceive_shortly(const ReceiveArguments& arguments);
+  /// Whether short calls meet only what they know: receives that wait for their message, messages for their receive.
   bool is_plain() const;
+  /// Of a request of this object's; 0: it is another's.
+  uint64_t context_of(const Request& request) const;
 
   /// What this tells of the rank's messages is also of theirs: what is pending, counters, whether sends are complete.
   /// Not owned.

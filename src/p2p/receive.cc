@@ -51,6 +51,15 @@ bool PointToPoint::receive_shortly(const ReceiveArguments& a, Status& status) {
   return message && impl_->eager_receiver.take_shortly(*message, a, status);
 }
 
+Request* PointToPoint::ireceive_shortly(const ReceiveArguments& a) {
+  if (size_t(a.count) * a.type->size() >= impl_->look_from_bytes) return nullptr;
+  const UnexpectedMessage* message = impl_->unexpected.find(a.context, a.source, a.tag);
+  if (message && (message->header.kind != wire::Kind::eager || message->arriving)) return nullptr;
+  ReceiveRequest& request = impl_->make_receive(a);
+  impl_->begin_now(request);
+  return &request;
+}
+
 // What a program that has computed meanwhile waits for is often there.
 void PointToPoint::wait(Request& request) {
   if (request.complete()) return;

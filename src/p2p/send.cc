@@ -23,6 +23,10 @@ bool PointToPoint::send_shortly(const SendArguments& a) {
   return impl_->eager_sender.send(impl_->endpoints.at(a.peer), a);
 }
 
+Request* PointToPoint::isend_shortly(const SendArguments& a) {
+  return impl_->eager_sender.send_at_once(impl_->endpoints.at(a.peer), a);
+}
+
 Request* PointToPoint::isend(const SendArguments& a) {
   Endpoint& peer = impl_->endpoints.at(a.peer);
   if (Request* sent = impl_->eager_sender.send_at_once(peer, a)) return sent;

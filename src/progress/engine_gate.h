@@ -1,5 +1,5 @@
-// EngineGate: who may use a message engine (p2p/engines.h): short calls of any thread, one at a time, or the thread that
-// holds the rank's lock, which needs nothing else then.
+// EngineGate: who may use a message engine (p2p/engines.h): short calls of any thread, one at a time, or the thread
+// that holds the rank's lock, which needs nothing else then.
 //
 //   open      a short call takes the gate's mutex, and neither waits inside nor touches anything else of the rank's
 //   closed    short calls are refused: they take the rank's lock as all others do, and visit
@@ -12,10 +12,10 @@
 //   - at once, if the visitors were calls that are short otherwise (a receive that had to wait);
 //   - after some such calls in a row, if another kind of call came between.
 //
-// Why never two use it: `open` changes under the rank's lock only, and becomes false under the mutex. A short call looks
-// at it once it has the mutex. What a visitor has changed is seen by the short call that sees the gate open (release,
-// acquire), and what a short call has changed by who takes the mutex after it.
-// Thread rule: `enter` and `leave` by any thread; all else under the rank's lock.
+// Why never two use it: `open` changes under the rank's lock only, and becomes false under the mutex. A short call
+// looks at it once it has the mutex. What a visitor has changed is seen by the short call that sees the gate open
+// (release, acquire), and what a short call has changed by who takes the mutex after it. Thread rule: `enter` and
+// `leave` by any thread; all else under the rank's lock.
 #pragma once
 
 #include <atomic>

@@ -59,7 +59,7 @@ class RankLock {
       enter_helped();
     }
   }
-  /// The same of a caller that knows which: not shared (here), or shared (`acquire`).
+  /// Of a caller that knows that the lock is not shared (else it calls `acquire`).
   void enter_helped() {
     if (inside_depth_++ == 0) go_inside();
   }

@@ -79,9 +79,7 @@ ProgressEngine::Step ProgressEngine::look_at_clock(Wait& wait) {
   return step == Step::count_preemptions ? policy_.on_preemptions(wait, port_.preemptions(), threads) : step;
 }
 
-bool ProgressEngine::run_between_polls() {
-  return between_polls_ && !driving_.in_round() && between_polls_->run();
-}
+bool ProgressEngine::run_between_polls() { return between_polls_ && !driving_.in_round() && between_polls_->run(); }
 
 // A call that only looks (MPI_Test) was empty, and so were those before it.
 void ProgressEngine::on_empty_looks() {

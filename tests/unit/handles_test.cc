@@ -33,6 +33,33 @@ TEST(Handles, NewHandlesArePositiveIntsOutsideTheReservedRange) {
   EXPECT_EQ(table.live(), things.size());
 }
 
+TEST(Handles, TablesThatArePartsHaveHandlesOfTheirOwn) {
+  using Part = HandleTable<Thing, 0x100, 8, true>;
+  Table table;
+  ASSERT_TRUE(table.leave_room_for_parts());
+  Part first(1), last(Part::kMostParts);
+  std::vector<Thing> things(300);
+  std::unordered_set<uintptr_t> seen;
+  for (size_t i = 0; i < things.size(); i += 3) {
+    const uintptr_t mine = table.give(&things[i]), one = first.give(&things[i + 1]), other = last.give(&things[i + 2]);
+    EXPECT_TRUE(seen.insert(mine).second && seen.insert(one).second && seen.insert(other).second);
+    EXPECT_EQ(Part::part_of(mine), 0u);
+    EXPECT_EQ(Part::part_of(one), 1u);
+    EXPECT_EQ(Part::part_of(other), Part::kMostParts);
+    EXPECT_LE(other, 0x7fffffffu);
+    EXPECT_EQ(first.find_user(one), &things[i + 1]);
+    EXPECT_EQ(table.find_user(one), nullptr);
+    EXPECT_EQ(last.find_user(one), nullptr);
+    EXPECT_EQ(first.find_user(mine), nullptr);
+  }
+  const auto one = static_cast<uintptr_t>(things[1].handle);
+  EXPECT_FALSE(table.try_retire(one));
+  EXPECT_TRUE(first.try_retire(one));
+  EXPECT_EQ(first.find_user(one), nullptr);
+  EXPECT_EQ(Part::part_of(0x180), 0u);
+  EXPECT_EQ(Part::part_of(~uintptr_t{0}), 0u);
+}
+
 TEST(Handles, PredefinedOnesAreFoundUnderTheirOwnNumbers) {
   Table table;
   Thing world, self;

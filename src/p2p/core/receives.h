@@ -20,11 +20,7 @@ namespace tern {
 class alignas(64) Receives {
  public:
   Receives(ProgressEngine& progress, RequestActions& actions, Heartbeat& heartbeat, Counters& counts)
-      : progress_(progress),
-        counts_(counts),
-        tracer_(progress.tracer()),
-        heartbeat_(heartbeat),
-        actions_(actions) {}
+      : progress_(progress), counts_(counts), tracer_(progress.tracer()), heartbeat_(heartbeat), actions_(actions) {}
 
   // --- Requests.
   /// `from`: of a.peer; null: any. Owned by the caller, until it is released. Not begun.
@@ -85,6 +81,8 @@ class alignas(64) Receives {
     ReceiveOffer* offer = tokens_.find(token);
     return offer ? &offer->receive : nullptr;
   }
+  /// How many their senders know of.
+  uint32_t offered() const { return tokens_.live(); }
   template <typename Visitor>
   void for_each_offered(Visitor&& visit) {
     tokens_.for_each([&](ReceiveOffer& offer) { visit(offer.receive); });

@@ -38,8 +38,8 @@ struct WaitReport {
   bool told = false;     ///< by itself, since it has waited for long; it will say when it goes on
   bool certain = false;  ///< only messages of this job's ranks can end the wait
   uint64_t waited_ms = 0;
-  std::string call;   ///< "MPI_Recv"; empty: unknown
-  std::string place;  ///< where the program called it; empty: unknown
+  std::string call;        ///< "MPI_Recv"; empty: unknown
+  std::string place;       ///< where the program called it; empty: unknown
   std::string collective;  ///< in a blocking collective: its communicator and root, in words; empty: in none
   bool moving = false;     ///< something is on its way to or from this rank
   std::vector<PendingMessage> pending;

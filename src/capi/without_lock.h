@@ -12,4 +12,12 @@ bool Send(World& world, const void* buf, Count count, MPI_Datatype datatype, int
 bool Recv(World& world, void* buf, Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
           MPI_Status* status);
 
+bool Isend(World& world, const void* buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+           MPI_Request* request);
+bool Irecv(World& world, void* buf, Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+           MPI_Request* request);
+bool Wait(World& world, MPI_Request* request, MPI_Status* status);
+bool Test(World& world, MPI_Request* request, int* flag, MPI_Status* status);
+bool Waitall(World& world, int count, MPI_Request* array_of_requests, MPI_Status* array_of_statuses);
+
 }  // namespace tern::capi::short_calls
