@@ -26,7 +26,7 @@ namespace tern {
 struct DebugLayout {
   /// Where the base is in an object of the derived class.
   template <typename Base, typename Derived>
-  [[gnu::no_sanitize("undefined")]] static uint32_t base_in() {
+  __attribute__((no_sanitize("undefined"))) static uint32_t base_in() {
     constexpr uintptr_t kSome = 1 << 16;  // null would stay null
     return uint32_t(reinterpret_cast<uintptr_t>(static_cast<Base*>(reinterpret_cast<Derived*>(kSome))) - kSome);
   }
