@@ -208,7 +208,9 @@ def dummy(parameter, function, large):
             d = Dummy(name, f"{f08}, intent({intent})", "integer", "(*)", c=f"int* {name}", before=handles, arg=f"{name}_.data()")
             if nonblocking(function) and const and function.chapter in (6, 8):
                 d.f08 += ", asynchronous"
-            if intent != "in":
+            if intent == "out":  # of MPI_Type_get_contents alone: as many as there are, which is not the room for them
+                d.after = f"{name}_.give({name}, contained_types(*datatype));"
+            elif intent != "in":
                 d.always = f"{name}_.give({name});"
             return d
         if pointer:

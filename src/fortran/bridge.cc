@@ -56,6 +56,13 @@ int outgoing(int comm) {
   return out;
 }
 
+int64_t contained_types(int type) {
+  MPI_Count integers = 0, addresses = 0, large = 0, types = 0;
+  int combiner = MPI_COMBINER_NAMED;
+  PMPI_Type_get_envelope_c(from_int<MPI_Datatype>(type), &integers, &addresses, &large, &types, &combiner);
+  return types;
+}
+
 int report(MPI_Comm comm, int error) {
   PMPI_Comm_call_errhandler(comm, error);
   return error;

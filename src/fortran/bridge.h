@@ -89,10 +89,11 @@ class Handles {
   Handles& operator=(const Handles&) = delete;
   ~Handles() { delete[] long_; }
   Handle* data() { return long_ ? long_ : short_; }
-  void give(int* values) {
+  void give(int* values) { give(values, static_cast<int64_t>(n_)); }
+  /// The first `n` of an array that C has written.
+  void give(int* values, int64_t n) {
     const Handle* from = data();
-    for (size_t i = 0; i < n_; ++i) {
-      if (from[i] == nullptr) continue;  // no handle: C has left it as it was
+    for (int64_t i = 0; i < n; ++i) {
       int value = to_int(from[i]);
       if constexpr (std::is_same_v<Handle, MPI_Request>) land(values[i], value);
       values[i] = value;
@@ -142,6 +143,8 @@ class OutString {
 int peers(int comm);
 int incoming(int comm);
 int outgoing(int comm);
+/// How many datatypes this one was made of.
+int64_t contained_types(int type);
 
 inline int first_error(std::initializer_list<int> errors) {
   for (int error : errors) {

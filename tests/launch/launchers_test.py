@@ -96,6 +96,11 @@ class HydraByPort(Common, unittest.TestCase):
 class OpenMpi(Common, unittest.TestCase):
     command = [OPEN_MPI, "--allow-run-as-root", "--oversubscribe"]
 
+    def test_several_programs(self):
+        if run([*self.command, "-n", "1", "true", ":", "-n", "1", "true"]).returncode == -signal.SIGSEGV:
+            self.skipTest("this mpirun crashes with several programs, whatever they are (Open MPI 5.0.7 of Debian 13)")
+        super().test_several_programs()
+
 
 class Nested(unittest.TestCase):
     """A launcher inside another one: the inner one counts."""
