@@ -222,8 +222,10 @@ Error Wireup::begin(const RankContext& context) {
   if (parts.launcher->rank() == 0) {  // one rank of the job logs it for all
     for (const std::string& warning : configuration.warnings) parts.log.warn(warning);
   }
-  bool oversubscribed = parts.tunables.oversubscribed == -1 ? node_share(*parts.launcher).oversubscribed()
-                                                            : parts.tunables.oversubscribed == 1;
+  NodeShare share = node_share(*parts.launcher);
+  if (allowed_.ofi && ofi::has_polling_thread(parts.tunables.ofi_provider)) share.threads = share.ranks;
+  const bool oversubscribed =
+      parts.tunables.oversubscribed == -1 ? share.oversubscribed() : parts.tunables.oversubscribed == 1;
   parts.oversubscribed = oversubscribed;
   parts.clock = std::make_unique<RealClock>();
   parts.wait_port = std::make_unique<KernelWait>();
@@ -239,7 +241,6 @@ Error Wireup::begin(const RankContext& context) {
   one_node_ = int(local.size()) == launcher.size();
   const Log& log = process_->log();
   if (log.wants(LogLevel::info)) {
-    NodeShare share = node_share(launcher);
     log.info("rank " + std::to_string(launcher.rank()) + " of " + std::to_string(launcher.size()) + ", job " +
              std::string(launcher.job_id()) + "; on this node " + std::to_string(share.ranks) + " ranks, " +
              std::to_string(share.cores) + " cores" + (oversubscribed ? ": ranks yield to each other" : ""));

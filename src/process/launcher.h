@@ -113,9 +113,10 @@ void report_failed_init();
 
 /// Ranks and cores of this node, for the choice of how to wait.
 struct NodeShare {
-  int ranks = 1;  ///< ranks of this job on the node
-  int cores = 1;  ///< processors they may use together (affinity masks and cgroup quota considered)
-  bool oversubscribed() const { return ranks > cores; }
+  int ranks = 1;    ///< ranks of this job on the node
+  int cores = 1;    ///< processors they may use together (affinity masks and cgroup quota considered)
+  int threads = 0;  ///< of their paths, which poll as ranks do
+  bool oversubscribed() const { return ranks + threads > cores; }
 };
 /// From our mpiexec's variable if there is one, else from the launcher's list of local ranks and this
 /// process's mask.

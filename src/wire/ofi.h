@@ -55,6 +55,7 @@ enum class OfiFrameType : uint8_t {
   ping = 4,    ///< asks for a pong; no payload
   pong = 5,    ///< answers it; no payload
   landed = 6,  ///< OfiLanded: the number of messages of a tuple queue that have been received
+  wake = 7,    ///< a write that its target waits for is at its place; no payload
 };
 
 struct OfiFrame : MessageFrame {
@@ -98,7 +99,7 @@ inline bool parse_ofi_frame(const std::byte* data, size_t bytes, OfiFrame& frame
   uint64_t words[3];
   std::memcpy(words, data, sizeof words);
   frame.type = OfiFrameType(words[0] & 0xff);
-  if (frame.type < OfiFrameType::whole || frame.type > OfiFrameType::landed || (words[0] & 0xff00) != 0) return false;
+  if (frame.type < OfiFrameType::whole || frame.type > OfiFrameType::wake || (words[0] & 0xff00) != 0) return false;
   frame.incarnation = uint16_t(words[0] >> 16);
   frame.source = uint32_t(words[0] >> 32);
   frame.number = uint32_t(words[1]);

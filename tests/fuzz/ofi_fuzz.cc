@@ -30,8 +30,9 @@ std::vector<std::string> fuzz_corpus() {
   card.format = "1";
   card.address = std::string(16, 'a');
   std::vector<std::string> out = {"", wire::build_ofi_card(card)};
-  for (auto type : {wire::OfiFrameType::whole, wire::OfiFrameType::first, wire::OfiFrameType::more,
-                    wire::OfiFrameType::ping, wire::OfiFrameType::pong, wire::OfiFrameType::landed}) {
+  for (auto type :
+       {wire::OfiFrameType::whole, wire::OfiFrameType::first, wire::OfiFrameType::more, wire::OfiFrameType::ping,
+        wire::OfiFrameType::pong, wire::OfiFrameType::landed, wire::OfiFrameType::wake}) {
     std::string text(wire::kOfiMaxHeadBytes + 20, 'x');
     wire::OfiFrame frame;
     frame.type = type;

@@ -260,6 +260,28 @@ TEST(OfiPath, TransfersReachExposedMemoryAndNoOther) {
   }
 }
 
+// An adapter carries a write out, and nobody at the target hears of it. A frame must tell a rank that sleeps until
+// then, even when there was no room for it just after the write.
+TEST(OfiPath, APutThatItsTargetWaitsForIsToldByAFrame) {
+  for (const bool wakes : {false, true}) {
+    OfiWorld world("", {}, [](Tunables& tunables) { tunables.ofi_sends = 1; });
+    uint64_t word = 0, value = 5;
+    RemoteMemory& owner = memory_of(world.path(1));
+    const RemoteKey key = owner.expose(&word, sizeof word, {true, true, true});
+    Transfer put(world.path(0).lane(1), &value, sizeof value, reinterpret_cast<uintptr_t>(&word), key);
+    put.wakes = wakes;
+    memory_of(world.path(0)).put(put);
+    world.send(0, 1, 1, "takes the only buffer");
+    ASSERT_TRUE(world.until([&] { return put.completions == 1 && world[1].sink.arrivals.size() == 1; }));
+    EXPECT_EQ(word, value);
+    ASSERT_TRUE(world.until([&] { return !world.path(0).has_unsent(); }));
+    world.path(1).poll();
+    EXPECT_EQ(world[1].fake->heard().size(), wakes ? 2 : 1);
+    EXPECT_EQ(world.path(1).counters().ofi_received, wakes ? 2 : 1);
+    owner.conceal(key);
+  }
+}
+
 TEST(OfiPath, RegistrationsOfTheProgramsMemoryAreKeptWhereTheyPin) {
   if (!MappingMonitor::create()) GTEST_SKIP() << "this kernel (or container) has no userfaultfd: nothing is kept";
   for (const bool pins : {true, false}) {

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/tunables.h"
@@ -24,6 +25,9 @@ struct Choice {
 
 /// All of them, the best first. `why_none` says why the list is empty.
 std::vector<Choice> find_choices(const Tunables& tunables, std::string& why_none);
+
+/// Whether that provider has a thread in each process that polls while data moves, and so needs a core as a rank does.
+inline bool has_polling_thread(std::string_view provider) { return provider == "sockets"; }
 
 /// Whether a fast provider may be here, by a look at the devices; libfabric is not loaded for that.
 bool may_have_fast_provider();

@@ -119,7 +119,8 @@ void OfiPath::on_frame(const std::byte* data, size_t bytes) {
   ++counters().ofi_received;
   switch (frame.type) {
     case wire::OfiFrameType::ping: (void)streams_.send_sign(peer, wire::OfiFrameType::pong); return;
-    case wire::OfiFrameType::pong: return;
+    case wire::OfiFrameType::pong:
+    case wire::OfiFrameType::wake: return;  // this poll has found something: who waits looks again
     case wire::OfiFrameType::landed:
       if (tuples_) tuples_->on_landed(peer, wire::landed_of(frame));
       return;
@@ -133,7 +134,9 @@ void OfiPath::pump_busy() {
   for (OfiPeer* peer : now) {
     peer->busy = false;
     if (peer->lost || peer->doomed || !peer->met) continue;
-    if (!transfers_.pump(*peer) || !streams_.pump(*peer)) keep_busy(*peer);
+    // Both: a sign of the first may wait for the frame that the second has staged.
+    const bool transferred = transfers_.pump(*peer);
+    if (!streams_.pump(*peer) || !transferred) keep_busy(*peer);
   }
 }
 

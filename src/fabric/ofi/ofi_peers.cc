@@ -37,7 +37,7 @@ OfiPath::OfiPath(const OfiOptions& options, const Tunables& tunables, std::uniqu
       lookup_(std::move(lookup)),
       adapter_(options, tunables, std::move(port), clock),
       streams_(adapter_, *this, sink),
-      transfers_(adapter_, *this),
+      transfers_(adapter_, streams_, *this),
       tunables_(tunables),
       keepalive_ns_(uint64_t(tunables.ofi_keepalive_ms) * kMillisecond_ns),
       failover_ns_(uint64_t(tunables.ofi_failover_ms) * kMillisecond_ns) {

@@ -25,7 +25,8 @@ uint64_t remote_of(uint64_t address, const RemoteKey& key) {
 
 }  // namespace
 
-OfiTransfers::OfiTransfers(OfiAdapter& adapter, OfiPeers& peers) : adapter_(adapter), peers_(peers) {
+OfiTransfers::OfiTransfers(OfiAdapter& adapter, OfiStreams& streams, OfiPeers& peers)
+    : adapter_(adapter), streams_(streams), peers_(peers) {
   const ofi::Capabilities& able = adapter_.able();
   remote_properties_.get = able.rma;
   // Without delivery-complete nobody at this side learns when a put has reached its place.
@@ -119,6 +120,19 @@ void OfiTransfers::flush(FlushOperation& operation) {
 }
 
 bool OfiTransfers::pump(OfiPeer& peer) {
+  const bool posted = post_waiting(peer);
+  return send_wake(peer) && posted;
+}
+
+// Nothing at the target tells of a write that its adapter, or a thread of its provider, has carried out: a rank that
+// sleeps until the write is there would sleep on.
+bool OfiTransfers::send_wake(OfiPeer& peer) {
+  bool& due = peer.transfers.wake_due;
+  if (due && streams_.send_sign(peer, wire::OfiFrameType::wake)) due = false;
+  return !due;
+}
+
+bool OfiTransfers::post_waiting(OfiPeer& peer) {
   while (Transfer* transfer = peer.transfers.waiting.front()) {
     if (window_is_full(*transfer)) return true;  // its next part that comes back brings us here again
     if (!post_some(*transfer)) return window_is_full(*transfer);
@@ -243,6 +257,10 @@ void OfiTransfers::finish(Transfer& transfer) {
   }
   transfer.unlink();
   pool_.destroy(&transfer);
+  if (operation && operation->wakes && !error && peer.id != adapter_.options.peers->me()) {
+    peer.transfers.wake_due = true;
+    if (!send_wake(peer)) peers_.keep_busy(peer);
+  }
   if (operation) operation->done(*operation, std::move(error));
   else atomic->done(*atomic, std::move(error));
   finish_flushes(peer);
@@ -267,6 +285,7 @@ void OfiTransfers::finish_flushes(OfiPeer& peer) {
 // Parts in buffers are left to the port. Those in place are waited for: the port may still write there.
 void OfiTransfers::fail_all(OfiPeer& peer) {
   OfPeer& its = peer.transfers;
+  its.wake_due = false;
   IntrusiveList<Transfer> over;
   while (Transfer* transfer = its.waiting.pop_front()) {
     its.waiting_puts -= transfer->is_put;

@@ -20,6 +20,7 @@
 namespace tern {
 
 class OfiPeers;
+class OfiStreams;
 
 class OfiTransfers final : public RemoteMemory {
  public:
@@ -55,10 +56,11 @@ class OfiTransfers final : public RemoteMemory {
     IntrusiveList<Flush> flushes;             ///< by order
     uint64_t calls = 0;
     uint32_t waiting_puts = 0;
+    bool wake_due = false;  ///< a put that the peer waits for is there, and no frame has told it
   };
 
-  /// Both outlive this.
-  OfiTransfers(OfiAdapter& adapter, OfiPeers& peers);
+  /// All outlive this.
+  OfiTransfers(OfiAdapter& adapter, OfiStreams& streams, OfiPeers& peers);
 
   RemoteKey expose(const void* address, size_t bytes, RemoteAccess access) override;
   void conceal(const RemoteKey& key) override;
@@ -71,7 +73,7 @@ class OfiTransfers final : public RemoteMemory {
   void flush(FlushOperation& operation) override;
 
   // --- The path's.
-  /// False: something is left to be posted.
+  /// False: something is left to be posted, or said.
   bool pump(OfiPeer& peer);
   /// The port is through with a part.
   void on_part(OfiOperation& part, int error);
@@ -83,6 +85,8 @@ class OfiTransfers final : public RemoteMemory {
   void begin(TransferOperation& operation, bool is_put);
   void start(OfiPeer& peer, Transfer& transfer);
   void choose_place(Transfer& transfer);
+  bool post_waiting(OfiPeer& peer);
+  bool send_wake(OfiPeer& peer);
   static bool window_is_full(const Transfer& transfer);
   bool post_some(Transfer& transfer);
   int post_part(Transfer& transfer, Part& part);
@@ -93,6 +97,7 @@ class OfiTransfers final : public RemoteMemory {
   void finish_flushes(OfiPeer& peer);
 
   OfiAdapter& adapter_;
+  OfiStreams& streams_;
   OfiPeers& peers_;
   Pool<Transfer> pool_;
   Pool<Flush, 16> flushes_;
