@@ -4,15 +4,41 @@ The moments are drawn from a fixed seed; LAUNCH_KILL_ROUNDS sets their number, L
 import glob
 import os
 import random
+import re
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
-from common import CLIENT, SLOW, environment, main, new_mark, start, wait_until_gone
+from common import (BUILD, CLIENT, SANITIZED_FLAGS, SLOW, environment, main, mpiexec, new_mark, run, start,
+                    wait_until_gone)
 
 ROUNDS = int(os.environ.get("LAUNCH_KILL_ROUNDS", "40"))
 SEED = int(os.environ.get("LAUNCH_KILL_SEED", "1"))
+
+DIES = r"""
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(int argc, char** argv) {
+  int rank, token = 0;
+  char look[100];
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Allreduce(&rank, &token, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  snprintf(look, sizeof look, "ls /dev/shm | grep -q '^%d:' && echo named", (int)getpid());
+  if (rank == 1) system(look);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 1 && argv[1][0] == 'k') kill(getpid(), SIGKILL);
+  if (rank == 1 && argv[1][0] == 'a') MPI_Abort(MPI_COMM_WORLD, 3);
+  MPI_Barrier(MPI_COMM_WORLD);
+  return MPI_Finalize();
+}
+"""
 
 JOBS = (
     ["-n", 4, CLIENT, "sleep", 1000],
@@ -81,6 +107,25 @@ class Killing(unittest.TestCase):
         out, err = child.communicate(timeout=30)
         self.assertEqual((child.returncode, err), (0, ""))
         self.assertTrue(wait_until_gone(mark, 0.5))
+
+    def test_libfabrics_shared_memory(self):
+        """A killed rank cannot remove what libfabric's provider shm has named after it; one that aborts need not."""
+        info = run([os.path.join(BUILD, "bin", "tern-info")], TERN_OFI_PROVIDER="shm").stdout
+        if not re.search(r"^  ofi +shm on .*(can|yes):", info, re.M):
+            self.skipTest("libfabric has no provider shm here")
+        # The kernel's numbers of processes are not used twice so soon.
+        shared = set(glob.glob("/dev/shm/*:*:*"))
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = os.path.join(folder, "killed.c"), os.path.join(folder, "killed")
+            with open(source, "w") as file:
+                file.write(DIES)
+            mpicc = os.path.join(BUILD, "bin/mpicc")
+            subprocess.run([mpicc, "-w", *SANITIZED_FLAGS, source, "-o", program], check=True)
+            for how in ("kill", "abort", "end"):
+                done = mpiexec("-n", 3, program, how, TERN_PATH="self,ofi", TERN_OFI_PROVIDER="shm")
+                self.assertIn("named", done.stdout)  # else this test would prove nothing
+                self.assertEqual(done.returncode == 0, how == "end", done.stderr)
+                self.assertEqual(set(glob.glob("/dev/shm/*:*:*")) - shared, set(), how)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,22 @@ class FailureSlots {
   std::vector<int*> free_;
 };
 
+// A rank that is killed leaves the shared memory of libfabric's provider shm behind: PID:USER:NUMBER, the number being
+// that of an endpoint of the process. To be called just after the process was waited for, while no other has its
+// number.
+void remove_shared_memory(pid_t pid) {
+  constexpr char kFolder[] = "/dev/shm";
+  DIR* const folder = opendir(kFolder);
+  if (!folder) return;
+  const std::string name = std::to_string(pid) + ":" + std::to_string(getuid()) + ":";
+  while (const dirent* entry = readdir(folder)) {
+    const char* number = entry->d_name + name.size();
+    if (strncmp(entry->d_name, name.c_str(), name.size()) == 0 && *number && !number[strspn(number, "0123456789")])
+      unlinkat(dirfd(folder), entry->d_name, 0);
+  }
+  closedir(folder);
+}
+
 class KeeperProcess {
  public:
   KeeperProcess(int socket, int signals) : socket_(socket), signals_(signals) {}
@@ -112,6 +128,7 @@ void KeeperProcess::signal_one(int id, int signal) {
 }
 
 void KeeperProcess::ended(pid_t pid, int status) {
+  if (status != 0) remove_shared_memory(pid);
   auto found = children_.find(pid);
   if (found == children_.end()) return;  // an adopted one
   report({ReportKind::ended, found->second.id, pid, status, *found->second.failure});
