@@ -2,6 +2,7 @@
 // queues and their repair; with and without what providers may lack, and behind the filters of EFA, cxi and PSM3.
 #include "fabric/ofi/ofi_path.h"
 
+#include <malloc.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -27,13 +28,14 @@ class OfiWorld {
     FakePort* fake = nullptr;
     std::unique_ptr<OfiPath> path;
   };
+  static constexpr uint32_t kRanks = 2;
+  /// `job`: ranks that the job has; those that are not in this process have the card of the last one here.
   explicit OfiWorld(const char* filter = "", std::function<void(Capabilities&)> adjust = {},
-                    std::function<void(Tunables&)> tune = {}) {
-    constexpr uint32_t kRanks = 2;
+                    std::function<void(Tunables&)> tune = {}, uint32_t job = kRanks) {
     if (adjust) adjust(wire.able);
     for (PeerId id = 0; id < kRanks; ++id) {
       auto fake = std::make_unique<FakePort>(wire);
-      ranks.push_back(std::make_unique<Rank>(id, kRanks));
+      ranks.push_back(std::make_unique<Rank>(id, job));
       Rank& rank = *ranks.back();
       rank.fake = fake.get();
       std::unique_ptr<ofi::Port> port = std::move(fake);
@@ -52,7 +54,7 @@ class OfiWorld {
       rank.path = OfiPath::create(
           options, tunables, std::move(port), clock, rank.sink,
           [this](PeerId peer, std::string& card) {
-            card = ranks[peer]->path->card();
+            card = ranks[std::min(peer, kRanks - 1)]->path->card();
             return Error();
           },
           error);
@@ -136,6 +138,27 @@ TEST(OfiPath, MessagesNeedNeitherBuffersForManyNorInjection) {
   });
   exchange(world);
 }
+
+#if __GLIBC_PREREQ(2, 33)
+// Buffers are shared by all peers. What the provider keeps of a peer is beside it (docs/libfabric.md).
+TEST(OfiPath, AThousandPeersTakeLittleMemory) {
+  constexpr uint32_t kPeers = 1000;
+  constexpr size_t kMost = 1024;  // bytes for each
+  OfiWorld world("", {}, {}, kPeers + 1);
+  const auto message_to = [&](PeerId peer) {
+    world.send(0, peer, 1, "met");
+    ASSERT_TRUE(world.until([&] { return !world.path(0).has_unsent(); }));
+  };
+  message_to(1);
+  const size_t before = mallinfo2().uordblks;
+  for (PeerId peer = 2; peer <= kPeers; ++peer) message_to(peer);
+  const size_t each = (mallinfo2().uordblks - before) / (kPeers - 1);
+  EXPECT_LE(each, kMost);
+  std::printf("%zu bytes for a peer\n", each);
+  world.path(1).poll();
+  EXPECT_EQ(world.path(1).counters().ofi_forged, kPeers - 1) << "those to ranks that are not here";
+}
+#endif
 
 TEST(OfiPath, FramesOfStrangersChangeNothing) {
   OfiWorld world;
