@@ -4,6 +4,7 @@
 // Thread rule: under the rank's lock; lives only while a schedule is built.
 #pragma once
 
+#include "base/assert.h"
 #include "coll/environment.h"
 #include "coll/schedule.h"
 
@@ -55,6 +56,7 @@ class Builder {
     Step step;
     step.kind = Step::Kind::send;
     step.source = self_;
+    TERN_DEBUG_ASSERT(to >= 0 && to < size_);
     step.peer = group_->peer(number(to));
     step.context = context_;
     step.from = buffer;
@@ -65,6 +67,7 @@ class Builder {
   void await(void* buffer, Count count, const Datatype& type, int from) {
     Step step;
     step.kind = Step::Kind::receive;
+    TERN_DEBUG_ASSERT(from >= 0 && from < size_);
     step.source = number(from);
     step.peer = group_->peer(number(from));
     step.context = context_;

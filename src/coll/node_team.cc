@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "base/looks.h"
 
 namespace tern {
@@ -29,12 +30,14 @@ NodeTeam::NodeTeam(Communicator& communicator, std::vector<int> ranks, uint64_t 
 }
 
 NodeTeam::~NodeTeam() {
+  TERN_DEBUG_ASSERT(!awaited_);
   memory_.remove_watch(*this);
   left_->fetch_add(1, std::memory_order_acq_rel);
   if (rank_ == 0) memory_.release_when(offset_, *left_, uint32_t(size_));
 }
 
 void NodeTeam::acknowledge() {
+  TERN_DEBUG_ASSERT(entered(rank_).load(std::memory_order_relaxed) <= sequence_);
   entered(rank_).store(sequence_, std::memory_order_release);
   for (int i = 0; i < size_; ++i) {
     if (i != rank_) memory_.wake_if_asleep(slots_[size_t(i)]);
@@ -54,6 +57,7 @@ bool NodeTeam::make_room(uint64_t needed) {
     if (value < least) least = value;
   }
   all_entered_ = least;
+  TERN_DEBUG_ASSERT(least >= needed && least <= sequence_);
   return true;
 }
 
@@ -61,6 +65,7 @@ bool NodeTeam::wait_for(const std::atomic<uint64_t>& number, uint64_t value) {
   auto there = [&] { return number.load(std::memory_order_acquire) >= value; };
   ProgressEngine& progress = p2p_.progress();
   if (progress.look_closely<Look::team>(there)) return true;
+  TERN_DEBUG_ASSERT(!awaited_);
   awaited_ = &number;
   awaited_value_ = value;
   progress.wait_until([&] { return there() || somebody_lost(); });
@@ -71,6 +76,7 @@ bool NodeTeam::wait_for(const std::atomic<uint64_t>& number, uint64_t value) {
 bool NodeTeam::somebody_lost() {
   if (p2p_.losses() != losses_seen_) {
     losses_seen_ = p2p_.losses();
+    TERN_DEBUG_ASSERT(size_ > 1);
     for (int i = 0; i < size_; ++i) {
       if (p2p_.lost(communicator_.peer(ranks_[size_t(i)]))) lost_ = i;
     }

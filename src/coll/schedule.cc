@@ -50,6 +50,7 @@ std::byte* Schedule::allocate(size_t bytes) {
     }
     extra->next = extra_;
     extra->bytes = block;
+    TERN_DEBUG_ASSERT(block >= bytes + 64);
     extra_ = extra;
     auto* data = reinterpret_cast<std::byte*>(extra) + 64;
     if (block - 64 - bytes <= size_t(free_end_ - free_)) return data;  // what is left of the current block serves on
@@ -58,6 +59,7 @@ std::byte* Schedule::allocate(size_t bytes) {
   }
   std::byte* data = free_;
   free_ += bytes;
+  TERN_DEBUG_ASSERT(free_ <= free_end_);
   return data;
 }
 
@@ -84,16 +86,19 @@ void Schedule::append(const Step& step) {
     write_ = chunk;
     write_end_ = chunk + kStepsPerChunk - 1;
   }
+  TERN_DEBUG_ASSERT(write_ < write_end_ && !running_);
   *write_++ = step;
 }
 
 void Schedule::begin() {
+  TERN_DEBUG_ASSERT(write_ <= write_end_);
   write_->kind = Step::Kind::end;  // one place is always left, the jump's
   if (mode_ == Mode::persistent) {
     make_persistent();
     return;
   }
   next_step_ = steps_;
+  TERN_DEBUG_ASSERT(receives_out_ == 0 && sends_out_ == 0 && !running_);
   tell(Event::collective_begun);
   run();
 }
@@ -101,6 +106,7 @@ void Schedule::begin() {
 Error Schedule::start() {
   restart();
   next_step_ = steps_;
+  TERN_DEBUG_ASSERT(receives_out_ == 0 && sends_out_ == 0 && !running_);
   tell(Event::collective_begun);
   run();
   return {};
@@ -127,6 +133,7 @@ void Schedule::run() {
     return;
   }
   running_ = true;
+  TERN_DEBUG_ASSERT(next_step_ && !linked());
   for (;;) {
     const Step& step = *next_step_;
     switch (step.kind) {
@@ -204,6 +211,7 @@ void Schedule::note_end(Request& request, bool received) {
     error = std::move(request.error);
     if (error.error_class() == int(ErrorClass::truncate)) error = sent_more(request);
   }
+  TERN_DEBUG_ASSERT(!received || error || missing_bytes_ >= uint64_t(request.status.bytes));
   if (received) missing_bytes_ -= uint64_t(request.status.bytes);
 }
 
@@ -224,6 +232,7 @@ void Schedule::on_message_complete(Request& request) {
   auto* schedule = static_cast<Schedule*>(request.watcher);
   const bool received = request.kind() != Request::Kind::send;
   schedule->note_end(request, received);
+  TERN_DEBUG_ASSERT((received ? schedule->receives_out_ : schedule->sends_out_) != 0);
   --(received ? schedule->receives_out_ : schedule->sends_out_);
   if (!schedule->running_ && !schedule->linked() && schedule->may_go_on()) {
     schedule->p2p_.progress().activate(*schedule);
@@ -245,6 +254,7 @@ Error Schedule::finish_immediate() {
 
 void Schedule::reduce(const Step& step) {
   p2p_.progress().clock().charge_reduction(size_t(step.to_count * step.to_type->size()));
+  TERN_DEBUG_ASSERT(op_ && step.to_count > 0);
   op_->apply(step.from, step.to, step.to_count, *step.to_type);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/assert.h"
 #include "partitioned/receive.h"
 #include "partitioned/send.h"
 
@@ -19,6 +20,7 @@ bool Environment::take_oldest(const Key& key, std::deque<Waiting> Unmatched::*wh
   const auto found = unmatched_.find(key);
   if (found == unmatched_.end() || (found->second.*which).empty()) return false;
   oldest = (found->second.*which).front();
+  TERN_DEBUG_ASSERT(!(found->second.*which).empty());
   (found->second.*which).pop_front();
   if ((found->second.*which).empty()) unmatched_.erase(found);
   return true;

@@ -28,6 +28,7 @@ Error PartitionedReceive::start() {
   restart();
   environment_.began();
   left_bytes_ = total_bytes_;
+  TERN_DEBUG_ASSERT(left_.size() == size_t(arguments_.partitions));
   std::fill(left_.begin(), left_.end(), total_bytes_ == 0 ? 0 : partition_bytes_);
   if (endpoint_ && endpoint_->lost()) {
     fail(environment_.endpoints().loss_of(endpoint_->peer));
@@ -83,6 +84,7 @@ void PartitionedReceive::open() {
 
 void PartitionedReceive::sender_gone() {
   sender_gone_ = true;
+  TERN_DEBUG_ASSERT(sender_token_ != 0);
   if (!complete()) open();
 }
 
@@ -116,6 +118,7 @@ void PartitionedReceive::landed(uint64_t offset, size_t bytes) {
 
 void PartitionedReceive::fail(Error reason) {
   if (complete()) return;
+  TERN_DEBUG_ASSERT(bool(reason));
   error = std::move(reason);
   environment_.ended();
   set_complete();

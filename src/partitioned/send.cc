@@ -112,6 +112,7 @@ Error PartitionedSend::start() {
 
 void PartitionedSend::matched(const wire::PartitionedAnswerBody& answer) {
   receiver_ = answer;
+  TERN_DEBUG_ASSERT(endpoint_);
   answered_ = true;
   if (complete()) return;
   if (receiver_freed()) {
@@ -132,9 +133,11 @@ void PartitionedSend::matched(const wire::PartitionedAnswerBody& answer) {
 void PartitionedSend::opened() {
   if (complete() || may_send_) {
     ++opens_;
+    TERN_DEBUG_ASSERT(opens_ != 0);
     return;
   }
   may_send_ = true;
+  TERN_DEBUG_ASSERT(!complete());
   ++parts_in_flight_;
   for (int group = 0; group < marks_.groups(); ++group) {
     int last = group;
@@ -270,6 +273,7 @@ void PartitionedSend::send_message(size_t offset, size_t bytes) {
   message->payload = Cursor(arguments_.buffer, arguments_.count * arguments_.partitions, *type_);
   message->payload.truncate(offset + bytes);
   message->payload.skip(offset);
+  TERN_DEBUG_ASSERT(message->payload.remaining() == bytes);
   ++parts_in_flight_;
   endpoint_->enqueue(*message);
 }
@@ -286,6 +290,7 @@ bool PartitionedSend::put(size_t offset, size_t bytes) {
   put->remote_address = receiver_.address + offset;
   put->key = RemoteKey{{receiver_.key[0], receiver_.key[1]}};
   put->bytes = bytes;
+  TERN_DEBUG_ASSERT(offset + bytes <= total_bytes_);
   put->lane = &peer.lane();
   put->in_call = true;
   ++parts_in_flight_;
@@ -302,6 +307,7 @@ bool PartitionedSend::put(size_t offset, size_t bytes) {
 
 void PartitionedSend::tell_landed(size_t offset, size_t bytes) {
   const wire::PartitionedLandedBody body{bytes};
+  TERN_DEBUG_ASSERT(receiver_.token != 0);
   environment_.endpoints().post(
       *endpoint_,
       wire::make_header(wire::kPartitionedLanded, arguments_.source, offset, arguments_.tag, receiver_.token), &body,
@@ -326,6 +332,7 @@ void PartitionedSend::lost() {
 void PartitionedSend::finish_if_done() {
   if (complete() || parts_in_flight_ != 0) return;
   if (!error && (left_ != 0 || (endpoint_ && !may_send_))) return;
+  TERN_DEBUG_ASSERT(error || left_ == 0);
   if (error) marks_.close();  // what is marked from now on does not matter
   environment_.ended();
   set_complete();

@@ -43,6 +43,7 @@ void EventHandler::carry_out(const Action& action) {
 
 // The timer ends if the application neither enters nor leaves the library meanwhile. Called inside the library.
 void EventHandler::watch_timer(uint64_t grace_ns) {
+  TERN_DEBUG_ASSERT(grace_ns != 0);
   driving_.helping.seen_turns.store(driving_.turns_outside(), std::memory_order_relaxed);
   driving_.wake_source().store(WakeSource::timer, std::memory_order_relaxed);
   set_timer(grace_ns);
@@ -51,6 +52,7 @@ void EventHandler::watch_timer(uint64_t grace_ns) {
 // The paths are not watched; one look is taken after `within_ns`. The timer is not set again each time this begins.
 void EventHandler::watch_later(uint64_t within_ns) {
   if (driving_.wake_source().load(std::memory_order_relaxed) == WakeSource::later) return;
+  TERN_DEBUG_ASSERT(driving_.armed_for != Armed::helper);
   driving_.wake_source().store(WakeSource::later, std::memory_order_relaxed);
   let_timer_end_by(engine_.clock().now_ns() + within_ns);
 }
@@ -63,6 +65,7 @@ void EventHandler::begin_turns() {
 }
 
 void EventHandler::end_turns() {
+  TERN_DEBUG_ASSERT(driving_.helper_inside() || driving_.enabled());
   port_.poll_always(false);
   driving_.expect_helper(false);
   end_watch(WakeSource::always);
@@ -74,6 +77,7 @@ bool EventHandler::end_watch(WakeSource which) {
 }
 
 void EventHandler::set_timer(uint64_t after_ns) {
+  TERN_DEBUG_ASSERT(after_ns != 0);
   driving_.helping.timer_ends_ns.store(engine_.clock().now_ns() + after_ns, std::memory_order_relaxed);
   port_.set_timer(after_ns);
 }
@@ -102,6 +106,7 @@ Need EventHandler::take_over(bool again) try {
   // A caller that waits asks each time. The paths are armed anew: what it has begun since may need no event any more.
   if (handles_every_arrival() && driving_.wake_source().load(std::memory_order_relaxed) == WakeSource::always)
     return pending();
+  TERN_DEBUG_ASSERT(driving_.successor() == this);
   if (again) policy_.on_used();  // the thread was woken before the application was outside
   disarm();
   Need needed = pending();
@@ -204,6 +209,7 @@ Woken EventHandler::on_wake(bool tick, bool ready) {
     return Woken::idle;
   }
   Woken woken = Woken::idle;
+  TERN_DEBUG_ASSERT(driving_.helper_inside());
   const Action inside = policy_.on_inside(watch, pending());
   if (inside.step == Step::poll) {
     Recorder* tracer = watch == WakeSource::paths ? engine_.tracer() : nullptr;
@@ -224,6 +230,7 @@ Woken EventHandler::on_wake(bool tick, bool ready) {
 bool EventHandler::on_turn() {
   if (!driving_.try_enter_as_helper()) return false;
   int handled = 0;
+  TERN_DEBUG_ASSERT(driving_.helper_inside());
   if (!sleeper_polls()) handled = engine_.poll();
   engine_.counters().event_handled += uint64_t(handled);
   if (policy_.on_turn(needed_()).step == Step::poll) {
@@ -264,6 +271,7 @@ void EventHandler::work() {
 bool EventHandler::poll_round() {
   int handled = 0;
   do {
+    TERN_DEBUG_ASSERT(driving_.armed_for != Armed::helper);
     handled += engine_.poll_all();
   } while (!driving_.application_waits() && !driving_.enabled() && engine_.arriving());
   engine_.counters().event_handled += uint64_t(handled);

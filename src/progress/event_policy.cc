@@ -1,4 +1,5 @@
 #include "progress/event_policy.h"
+#include "base/assert.h"
 
 #include <algorithm>
 
@@ -23,6 +24,7 @@ EventPolicy::Action EventPolicy::on_not_armed(Need needed) const {
 
 EventPolicy::Action EventPolicy::on_leave_armed(uint64_t now_ns) {
   if (stays_inside(now_ns)) return {Step::disarm};
+  TERN_DEBUG_ASSERT(now_ns != 0);
   left_armed_ns_ = now_ns;
   return {};
 }
@@ -30,6 +32,7 @@ EventPolicy::Action EventPolicy::on_leave_armed(uint64_t now_ns) {
 EventPolicy::Action EventPolicy::on_idle_leaves(uint64_t now_ns) {
   const uint64_t before_ns = idle_leaves_ns_;
   idle_leaves_ns_ = now_ns;
+  TERN_DEBUG_ASSERT(now_ns >= before_ns);
   if (now_ns - before_ns >= limits_.idle_leaves * limits_.quick_leave_ns) return {};
   return {Step::watch_timer, limits_.first_grace_ns};
 }
@@ -44,6 +47,7 @@ bool EventPolicy::stays_inside(uint64_t now_ns) {
   if (handles_ == Arrivals::all) return false;
   const bool soon = left_armed_ns_ != 0 && now_ns - left_armed_ns_ < limits_.soon_ns;
   back_soon_ = soon ? back_soon_ + 1 : 0;
+  TERN_DEBUG_ASSERT(handles_ != Arrivals::all && back_soon_ <= limits_.soon_returns);
   if (back_soon_ < limits_.soon_returns) return false;
   back_soon_ = 0;
   left_armed_ns_ = 0;
@@ -69,6 +73,7 @@ EventPolicy::Action EventPolicy::on_wake(WakeSource watch, bool tick, bool ready
 
 uint64_t EventPolicy::next_grace() {
   grace_ns_ = std::max(limits_.first_grace_ns, std::min(2 * grace_ns_, limits_.max_grace_ns));
+  TERN_DEBUG_ASSERT(grace_ns_ >= limits_.first_grace_ns);
   return grace_ns_;
 }
 
@@ -79,6 +84,7 @@ EventPolicy::Action EventPolicy::on_inside(WakeSource watch, Need needed) {
   if (needed == Need::nothing) return {};
   if (watch == WakeSource::timer) {
     if (needed == Need::later) return watch_for(needed);
+    TERN_DEBUG_ASSERT(needed == Need::now);
     stays_away_ = true;
   }
   return {Step::poll};
@@ -86,6 +92,7 @@ EventPolicy::Action EventPolicy::on_inside(WakeSource watch, Need needed) {
 
 EventPolicy::Action EventPolicy::on_round(bool handled, bool application_waits) {
   empty_rounds_ = handled ? 0 : empty_rounds_ + 1;
+  TERN_DEBUG_ASSERT(empty_rounds_ <= limits_.empty_polls);
   if (application_waits) return {};
   if (empty_rounds_ == limits_.empty_polls) return {Step::watch_timer, next_grace()};
   return {Step::arm};

@@ -101,6 +101,7 @@ void EventThread::call() {
 }
 
 void EventThread::stop() {
+  TERN_DEBUG_ASSERT(!stop_ && thread_.joinable());
   stop_ = true;
   call();
   thread_.join();
@@ -125,6 +126,7 @@ void EventThread::watch_paths(bool on) {
     if (paths[i]->wait_fd() >= 0) watch(epoll_, operation, paths[i]->wait_fd(), EPOLLIN | EPOLLONESHOT, kPath);
   }
   watched_ = on ? count : 0;
+  TERN_DEBUG_ASSERT(watched_ <= paths.size());
 }
 
 void EventThread::barrier() { barrier_everywhere(); }

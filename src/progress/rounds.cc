@@ -8,6 +8,7 @@ namespace tern {
 
 void Rounds::append(Pollable& pollable, uint32_t interval) {
   pollable.count_into(counters_);
+  TERN_DEBUG_ASSERT(interval != 0 && std::find(pollables_.begin(), pollables_.end(), &pollable) == pollables_.end());
   pollables_.push_back(&pollable);
   slots_.push_back({&pollable, &pollable.hints(), interval});
 }
@@ -41,6 +42,7 @@ int Rounds::advance_all() {
     turns.next = active_.next(work);
     if (has_turn(*work)) continue;
     turns.now = work;
+    TERN_DEBUG_ASSERT(work->linked());
     done += work->advance();
     turns.now = nullptr;
   }
@@ -70,12 +72,14 @@ bool Rounds::arm_all(Driving::Armed whom) {
   for (Pollable* pollable : pollables_) {
     if (pollable->arm()) {
       ++armed_;
+      TERN_DEBUG_ASSERT(armed_ <= pollables_.size());
     } else {
       disarm_all();
       return false;
     }
   }
   driving_.armed_for = whom;
+  TERN_DEBUG_ASSERT(whom != Driving::Armed::nobody && armed_ == pollables_.size());
   return true;
 }
 

@@ -1,4 +1,5 @@
 #include "progress/wait_policy.h"
+#include "base/assert.h"
 
 #include <algorithm>
 
@@ -29,6 +30,7 @@ WaitPolicy::Step WaitPolicy::on_empty(Wait& wait, bool threads) {
   }
   if (wait.empty > setup_.yields) return Step::sleep;
   if (sleeps_left_ == 0) return yield();
+  TERN_DEBUG_ASSERT(sleeps_left_ <= last_sleeps_);
   --sleeps_left_;
   return Step::sleep;
 }
@@ -37,6 +39,7 @@ WaitPolicy::Step WaitPolicy::on_clock(Wait& wait, uint64_t now_ns, bool threads)
   if (wait.since_ns == 0) wait.since_ns = now_ns;
   const bool gap = wait.looked_ns != 0 && now_ns - wait.looked_ns >= limits_.core_taken_ns;
   wait.looked_ns = now_ns;
+  TERN_DEBUG_ASSERT(wait.since_ns <= now_ns);
   const bool base = wait.preemptions < 0 && now_ns - wait.since_ns >= limits_.wake_ns;
   if (base || (gap && wait.preemptions >= 0)) return Step::count_preemptions;
   return poll_or_sleep(wait, now_ns, threads);

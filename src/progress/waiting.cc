@@ -102,9 +102,11 @@ void ProgressEngine::yield(Step step) {
 template <typename Pass>
 void ProgressEngine::give_turn(Pass&& pass) {
   ++driving_.sleep.turning;
+  TERN_DEBUG_ASSERT(driving_.sleep.turning > 0);
   const uint32_t depth = driving_.give_way();
   pass();
   driving_.come_back(depth);
+  TERN_DEBUG_ASSERT(driving_.sleep.turning > 0);
   --driving_.sleep.turning;
   if (depth) pauses_ = 0;  // there are other threads: the lock is given up from the first empty poll on
 }
@@ -121,6 +123,7 @@ void ProgressEngine::follow(const Condition& done) {
   note_deadline();
   Driving::Follower me(done);
   driving_.sleep.followers.push_back(&me);
+  TERN_DEBUG_ASSERT(driving_.sleep.engine && !driving_.in_round());
   driving_.sleep.count_sleeper(1);
   const Nap nap(*this);
   const uint32_t depth = driving_.give_way();
@@ -133,6 +136,7 @@ void ProgressEngine::drive(const Condition& done) {
   for (; watched_ < pollables().size(); ++watched_) {
     if (const int fd = pollables()[watched_]->wait_fd(); fd >= 0) port_.watch(fd);
   }
+  TERN_DEBUG_ASSERT(!driving_.sleep.engine && watched_ == pollables().size());
   if (!arm_all(Driving::Armed::sleeper)) {
     // Another thread of this rank may have to handle what keeps it awake.
     if (policy_.oversubscribed()) give_turn([this] { port_.yield(); });
@@ -185,6 +189,7 @@ void ProgressEngine::sleep_until_called(const Condition& done, Sleep&& sleeps) {
     sleeps(sleep.deadline_ns, now_ns);
     driving_.come_back(depth);
   }
+  TERN_DEBUG_ASSERT(sleep.engine == this);
   sleep.engine = nullptr;
   sleep.count_sleeper(-1);
   if (std::exchange(sleep.woken, false)) port_.forget_wake();
@@ -193,6 +198,7 @@ void ProgressEngine::sleep_until_called(const Condition& done, Sleep&& sleeps) {
 // The called thread goes on when the caller gives the lock up.
 void ProgressEngine::call(Driving::Follower& follower) {
   IntrusiveList<Driving::Follower>::remove(&follower);
+  TERN_DEBUG_ASSERT(follower.called.load(std::memory_order_relaxed) == 0);
   driving_.sleep.count_sleeper(-1);
   ++counters_.wakes;
   follower.called.store(1, std::memory_order_release);
@@ -215,6 +221,7 @@ void ProgressEngine::wake() {
   if (!sleep.engine || sleep.woken) return;
   ++counters_.wakes;
   sleep.woken = true;
+  TERN_DEBUG_ASSERT(sleep.engine);
   port_.wake();
 }
 

@@ -71,6 +71,7 @@ Error Access::fence(int assertions) {
   if (Error late = context_.serves ? polling_barrier() : barrier(); late && !error) error = std::move(late);
   epoch_.fence = assertions & assertion::kNoSucceed ? Fence::none : Fence::possible;
   ++epoch_.number;
+  TERN_DEBUG_ASSERT(epoch_.consistent());
   return error;
 }
 
@@ -94,14 +95,17 @@ Error Access::start(Group& group, int assertions) {
   if (Error error = exposure_.members(group, epoch_.group)) return error;
   epoch_.fence = Fence::none;
   ++epoch_.number;
+  TERN_DEBUG_ASSERT(!epoch_.passive());
   epoch_.started = true;
   epoch_.started_unchecked = assertions & assertion::kNoCheck;
+  TERN_DEBUG_ASSERT(epoch_.consistent());
   return {};
 }
 
 void Access::take_post(int from) {
   Target& origin_of = operations_.target(from);
   ++origin_of.epoch.posts;
+  TERN_DEBUG_ASSERT(origin_of.epoch.posts != 0);
   records_.pump(origin_of, true);
   context_.progress().notify();
 }
@@ -122,6 +126,7 @@ Error Access::complete() {
   for (int rank : ranks) {
     Target& to = operations_.target(rank);
     to.epoch.completes_here = completes_in_memory(to);
+    TERN_DEBUG_ASSERT(!to.epoch.completes_here || epoch_.counts);
     if (to.epoch.completes_here) continue;
     wire::WindowWriter(to.out.open).record({wire::WindowCode::complete});
     to.flight.unconfirmed = false;
@@ -135,9 +140,11 @@ Error Access::complete() {
     }
     waiting_.until([&] { return to.quiet(); });
     if (epoch_.started_unchecked) continue;
+    TERN_DEBUG_ASSERT(to.quiet());
     if (to.epoch.posts != 0) --to.epoch.posts;
     else if (to.epoch.place >= 0 && epoch_.counts->is_open(to.epoch.place)) epoch_.counts->use(to.epoch.place);
   }
+  TERN_DEBUG_ASSERT(epoch_.started && epoch_.consistent());
   epoch_.started = false;
   ++epoch_.number;
   return completion_.take_errors();

@@ -18,6 +18,7 @@ bool Access::must_hold(const Target& target) const {
 // What was begun before the lock was there leaves now, or never.
 void Access::lock_told(int rank, Error error) {
   Target& about = operations_.target(rank);
+  TERN_DEBUG_ASSERT(about.lock.state == LockState::asked || about.lock.state == LockState::refused);
   about.lock.state = error ? LockState::refused : LockState::held;
   if (error) {
     about.lock.refusal = std::move(error);
@@ -52,6 +53,8 @@ bool Access::lock_short(int type, int rank, int assertions) {
   if (epoch_.lock_all || epoch_.started || epoch_.fence == Fence::used || !locks_.take_free(*to)) return false;
   epoch_.fence = Fence::none;
   ++epoch_.locked;
+  TERN_DEBUG_ASSERT(epoch_.consistent());
+  TERN_DEBUG_ASSERT(to->lock.state == LockState::held);
   return true;
 }
 
@@ -76,6 +79,8 @@ Error Access::lock(int type, int rank, int assertions) {
     if (Error error = acquire(to)) return error;
   }
   ++epoch_.locked;
+  TERN_DEBUG_ASSERT(epoch_.consistent());
+  TERN_DEBUG_ASSERT(to.lock.state != LockState::none);
   return {};
 }
 
@@ -86,6 +91,7 @@ Error Access::lock_all(int assertions) {
   epoch_.fence = Fence::none;
   epoch_.lock_all = true;
   epoch_.lock_all_unchecked = assertions & assertion::kNoCheck;
+  TERN_DEBUG_ASSERT(epoch_.consistent());
   for (int rank = 0; rank < context_.comm->size(); ++rank) {
     if (!context_.own(rank) && !memory_.reachable(rank)) continue;
     Target& to = operations_.target(rank);
@@ -113,6 +119,7 @@ void Access::begin_unlock(Target& target) {
   if (!locks_.by_words() && !target.lock.unchecked) {
     wire::WindowWriter(target.out.open).record({wire::WindowCode::unlock});
     target.flight.unconfirmed = true;
+    TERN_DEBUG_ASSERT(target.lock.state != LockState::none);
   }
   records_.conclude(target);
 }
@@ -138,6 +145,7 @@ bool Access::unlock_short(int rank) {
   locks_.release(*to);
   locks_.end(*to);
   TERN_ASSERT(epoch_.locked > 0);
+  TERN_DEBUG_ASSERT(to->is_settled() && to->lock.state == LockState::none);
   --epoch_.locked;
   return true;
 }
@@ -167,6 +175,7 @@ Error Access::unlock_all() {
     if (Error error = end_unlock(*target); error && !first) first = std::move(error);
   }
   epoch_.lock_all = false;
+  TERN_DEBUG_ASSERT(epoch_.consistent());
   return first;
 }
 

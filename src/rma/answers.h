@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "base/assert.h"
 #include "rma/exposure.h"
 
 namespace tern::rma {
@@ -41,6 +42,7 @@ class Answers {
       send();
       return 0;
     }
+    TERN_DEBUG_ASSERT(bytes <= room_.size());
     std::memcpy(room_.data(), out_.data(), bytes);
     out_.clear();
     return bytes;
@@ -65,6 +67,7 @@ class Answers {
     send();
     by_message_ = true;
     auto* reply = new ResultSend;
+    TERN_DEBUG_ASSERT(from.remaining() >= bytes);
     from.truncate(bytes);
     if (copied) {
       reply->copy.resize(bytes);

@@ -1,4 +1,5 @@
 #include "rma/completion.h"
+#include "base/assert.h"
 
 #include <algorithm>
 

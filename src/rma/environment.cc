@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "rma/window.h"
 #include "wire/window.h"
 
@@ -54,6 +55,7 @@ uint64_t WordPoller::next_deadline_ns() const {
 }
 
 void Environment::add(Window& window) {
+  TERN_DEBUG_ASSERT(!windows_.contains(window.id()));
   windows_[window.id()] = &window;
   if (window.serves()) ++serving_;
   if (window.wants_polls()) progress().keep_awake(true);
@@ -62,6 +64,7 @@ void Environment::add(Window& window) {
 void Environment::remove(Window& window) {
   if (last_ == &window) last_ = nullptr;
   if (windows_.erase(window.id()) == 0) return;
+  TERN_DEBUG_ASSERT(!window.serves() || serving_ != 0);
   if (window.serves()) --serving_;
   if (window.wants_polls()) progress().keep_awake(false);
 }
@@ -71,6 +74,7 @@ Window* Environment::window_of(const Endpoint& from, const wire::Header& header)
     const auto found = windows_.find(header.context);
     if (found == windows_.end()) return nullptr;
     last_ = found->second;
+    TERN_DEBUG_ASSERT(last_->id() == header.context);
   }
   const Group& group = last_->comm().group();
   const bool right = header.source >= 0 && header.source < group.size() && group.peer(header.source) == from.peer;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "comm/communicator.h"
 #include "datatype/op.h"
 #include "datatype/predefined.h"
@@ -66,7 +67,10 @@ class Environment final : public MessageHandler {
   WordPoller& word_poller() { return word_poller_; }
   /// Counts the locks that this rank holds or has asked for, of all windows. True: there is another one.
   bool add_lock() { return locks_++ != 0; }
-  void remove_lock() { --locks_; }
+  void remove_lock() {
+    TERN_DEBUG_ASSERT(locks_ != 0);
+    --locks_;
+  }
   /// True once: a warning about designs of locks has not been given yet.
   bool may_warn() { return std::exchange(may_warn_, false); }
   /// Shortest put or get that this rank's CPU carries out, if it can, while the target is inside MPI.

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "rma/answers.h"
 
 namespace tern::rma {
 
 Source& Exposure::source(int rank) {
   if (sources_.empty()) sources_.resize(size_t(context_.comm->size()));
+  TERN_DEBUG_ASSERT(size_t(rank) < sources_.size());
   std::unique_ptr<Source>& place = sources_[size_t(rank)];
   if (!place) {
     place = std::make_unique<Source>(rank, context_.environment.endpoints().at(context_.comm->peer(rank)));
@@ -56,6 +58,7 @@ Error Exposure::post(Group& group, bool told) {
 
 bool Exposure::is_over() {
   if (counts_) completed_ += counts_->take_completions();
+  TERN_DEBUG_ASSERT(posted_ && completed_ >= 0);
   const std::vector<int>& ranks = posted_group_.ranks;
   if (completed_ >= int(ranks.size())) return true;
   Endpoints& endpoints = context_.environment.endpoints();
@@ -68,6 +71,7 @@ Error Exposure::end_epoch() {
   const int origins = int(posted_group_.ranks.size());
   const bool whole = completed_ >= origins;
   completed_ = whole ? completed_ - origins : 0;
+  TERN_DEBUG_ASSERT(completed_ >= 0);
   if (counts_) counts_->end_exposure();
   posted_ = false;
   if (whole) return {};
@@ -110,6 +114,7 @@ size_t Exposure::serve(int from, std::span<const std::byte> records, uint32_t co
     if (confirm != 0 && origin.waits) wire::WindowWriter(origin.held).record({wire::WindowCode::flush, 0, 0, confirm});
     else if (confirm != 0) answers.confirm(confirm);
     answered = answers.finish();
+    TERN_DEBUG_ASSERT(answered <= room.size());
   }
   grant_ready();
   context_.progress().notify();
@@ -127,6 +132,7 @@ bool Exposure::land(int rank, size_t bytes, Landing& landing) {
     return !locate(from, from.body, landing.target, type);
   }
   from.arriving.resize(bytes);
+  TERN_DEBUG_ASSERT(bytes != 0);
   landing.target = Cursor::bytes(from.arriving.data(), bytes);
   return true;
 }
@@ -176,6 +182,7 @@ void Exposure::end_access(Source& from) {
 // The records of the rank that got the lock are carried out, which may pass the lock on.
 void Exposure::grant_ready() {
   if (granting_) return;
+  TERN_DEBUG_ASSERT(!granting_);
   granting_ = true;
   while (!granted_.empty()) {
     Source& next = source(granted_.front());
@@ -194,6 +201,7 @@ void Exposure::grant_ready() {
 
 void Exposure::refuse_lock(Source& from, Answers& answers) {
   from.refused = true;
+  TERN_DEBUG_ASSERT(!broken_.empty() && !from.waits);
   answers.failed(0, Error(ErrorClass::proc_aborted, broken_));
 }
 
@@ -205,6 +213,7 @@ bool Exposure::ask_lock(Source& from, LockMode mode, std::span<const std::byte> 
     return true;
   }
   own_turns_.asked(from.returns);
+  TERN_DEBUG_ASSERT(!from.waits && from.held.empty());
   if (locks_.acquire(from.rank, mode) == LockQueue::Answer::granted) {
     answers.granted();
     return true;

@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "base/assert.h"
 #include "rma/lock_mode.h"
 
 namespace tern::rma {
@@ -25,11 +26,13 @@ class LockQueue {
       return Answer::granted;
     }
     waiting_.push_back({origin, mode});
+    TERN_DEBUG_ASSERT(!holders_.empty());
     return Answer::waits;
   }
   /// Appends those that have the lock now. False: this one did not have it.
   bool release(int origin, std::vector<int>& granted) {
     if (holders_.erase(origin) == 0) return false;
+    TERN_DEBUG_ASSERT(holders_.empty() || !exclusive_);
     if (holders_.empty()) exclusive_ = false;
     const auto grant = [&](const Waiting& one) {
       granted.push_back(one.origin);
@@ -73,8 +76,10 @@ class LockQueue {
   bool admits(LockMode mode) const { return holders_.empty() || (mode != LockMode::exclusive && !exclusive_); }
   bool joins(LockMode mode) const { return mode == LockMode::joining && !holders_.empty() && !exclusive_; }
   void admit(int origin, LockMode mode) {
+    TERN_DEBUG_ASSERT(admits(mode) || joins(mode));
     holders_.insert(origin);
     exclusive_ = mode == LockMode::exclusive;
+    TERN_DEBUG_ASSERT(!exclusive_ || holders_.size() == 1);
   }
 
   std::set<int> holders_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/assert.h"
 #include "coll/collectives.h"
 #include "fabric/node_segments.h"
 #include "rma/locks/test_and_set.h"
@@ -49,6 +50,7 @@ Side bytes_side(const Datatype& byte, const void* data, size_t bytes) {
 Error allgather(const Datatype& byte, Communicator& comm, const Statement& mine, std::vector<Statement>& all) {
   all.resize(size_t(comm.size()));
   all[size_t(comm.rank())] = mine;
+  TERN_DEBUG_ASSERT(all.size() == size_t(comm.size()));
   if (comm.size() == 1) return {};
   Operands operands;
   operands.send = bytes_side(byte, &mine, sizeof mine);
@@ -168,6 +170,7 @@ Error Making::share_memory(bool locks) {
   const bool together = ranks.size() > 1 && ranks.size() <= SharedPart::kMaxMembers;
   if (!allocates && !(together && whole && locks && locks_by_words())) return {};
   const int maker = ranks[0];
+  TERN_DEBUG_ASSERT(std::is_sorted(ranks.begin(), ranks.end()) && ranks.size() == sizes.size());
   const bool machines = whole && locks_by_words();
   if (together) {
     part.plan(ranks, peers, sizes, flavor_ == Flavor::allocate || hints_.noncontiguous, hints_.alignment_bytes,
@@ -201,6 +204,7 @@ Error Making::share_memory(bool locks) {
 
 void Making::use_node(bool whole, const std::vector<Statement>& all) {
   SharedPart& part = memory_.part();
+  TERN_DEBUG_ASSERT(!window_.counts_ && memory_.place() >= 0);
   window_.counts_ = std::make_unique<NodeEpochs>(part, memory_.place(), nudge());
   NodeEpochs* counts = window_.counts_.get();
   environment_.word_poller().add(*counts);
@@ -275,6 +279,7 @@ void Making::settle(Communicator& comm, const std::vector<Statement>& all) {
   std::vector<int64_t> sizes, units;
   for (const Statement& one : all) {
     sizes.push_back(one.size), units.push_back(one.disp_unit);
+    TERN_DEBUG_ASSERT(one.size >= 0 && one.disp_unit > 0);
     hints_.alignment_bytes = std::max(hints_.alignment_bytes, size_t(one.alignment));
   }
   memory_.set_shapes(std::move(sizes), std::move(units));

@@ -1,4 +1,5 @@
 #include "rma/memory_map.h"
+#include "base/assert.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -30,6 +31,7 @@ void MemoryMap::set_shapes(std::vector<int64_t> sizes, std::vector<int64_t> disp
 
 Error MemoryMap::allocate(size_t alignment_bytes) {
   const size_t bytes = (size_t(size_) + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+  TERN_DEBUG_ASSERT(alignment_bytes != 0 && (alignment_bytes & (alignment_bytes - 1)) == 0 && !owned_);
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(alignment_bytes, std::max(bytes, alignment_bytes)));
   if (!memory) {
     return Error(ErrorClass::no_mem, "there is no memory for a window of " + std::to_string(size_) + " bytes");
@@ -42,6 +44,7 @@ Error MemoryMap::allocate(size_t alignment_bytes) {
 void MemoryMap::lies_in_part(bool whole) {
   shares_data_ = true;
   shares_all_ = whole;
+  TERN_DEBUG_ASSERT(!part_.empty());
   if (place_ >= 0) base_ = part_.data(place_);
 }
 
@@ -141,6 +144,7 @@ Error MemoryMap::locate(const Datatype& type, const Place& at, Cursor& cursor) c
   cursor = Cursor(start, Count(at.count), type);
   cursor.seek(size_t(at.offset));
   cursor.truncate(size_t(at.bytes));
+  TERN_DEBUG_ASSERT(cursor.remaining() == at.bytes);
   return {};
 }
 

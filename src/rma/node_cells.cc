@@ -1,4 +1,5 @@
 #include "rma/node_cells.h"
+#include "base/assert.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,6 +12,7 @@ bool is_asked(const NodeCell& cell) { return cell.turn.load(std::memory_order_ac
 }  // namespace
 
 void NodeCells::publish(NodeCell& cell, uint32_t turn, int reader) {
+  TERN_DEBUG_ASSERT(reader >= 0 && reader != me_);
   cell.turn.store(turn, std::memory_order_seq_cst);
   if (memory_.takes_sleeper(reader)) wake_(memory_.ranks()[size_t(reader)]);
 }
@@ -25,6 +27,8 @@ bool NodeCells::somebody_asks() const {
 
 void NodeCells::ask(int place, size_t bytes, uint32_t confirm) {
   NodeCell& cell = memory_.cell(place, me_);
+  TERN_DEBUG_ASSERT(bytes <= NodeCell::kRoomBytes && confirm != 0 && is_answered(place));
+  TERN_DEBUG_ASSERT(std::find(asked_.begin(), asked_.end(), place) == asked_.end());
   cell.confirm = confirm;
   cell.bytes = uint32_t(bytes);
   asked_.push_back(place);
@@ -59,7 +63,9 @@ int NodeCells::serve() {
     if (!is_asked(cell)) continue;
     const int place = int(&cell - mine_.data());
     const size_t bytes = std::min<size_t>(cell.bytes, sizeof cell.data);
+    TERN_DEBUG_ASSERT(place != me_);
     cell.bytes = uint32_t(serve_(memory_.ranks()[size_t(place)], {cell.data, bytes}, cell.confirm, cell.data));
+    TERN_DEBUG_ASSERT(cell.bytes <= sizeof cell.data && is_asked(cell));
     publish(cell, cell.turn.load(std::memory_order_relaxed) + 1, place);
     ++done;
   }

@@ -1,4 +1,5 @@
 #include "rma/node_epochs.h"
+#include "base/assert.h"
 
 #include <algorithm>
 
@@ -6,11 +7,14 @@ namespace tern::rma {
 
 // Only this rank writes the count.
 void NodeEpochs::tell(std::atomic<uint32_t>& count, int place) {
+  TERN_DEBUG_ASSERT(place != me_);
   count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
   if (memory_.takes_sleeper(place)) wake_(memory_.ranks()[size_t(place)]);
 }
 
 void NodeEpochs::post(int place, bool told) {
+  TERN_DEBUG_ASSERT(place >= 0 && place != me_ &&
+                    std::find(expected_.begin(), expected_.end(), place) == expected_.end());
   expected_.push_back(place);
   if (told) tell(memory_.posts(place)[me_], place);
 }

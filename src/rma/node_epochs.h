@@ -16,6 +16,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/assert.h"
 #include "fabric/pollable.h"
 #include "rma/shared_part.h"
 
@@ -40,14 +41,20 @@ class NodeEpochs final : public Pollable {
     const uint32_t posted = memory_.posts(me_)[place].load(std::memory_order_acquire);
     return int32_t(posted - used_[size_t(place)]) > 0;
   }
-  void use(int place) { ++used_[size_t(place)]; }
+  void use(int place) {
+    TERN_DEBUG_ASSERT(is_open(place));
+    ++used_[size_t(place)];
+  }
   void complete(int place);
 
   /// While it lives a thread waits for a count to change, and may sleep.
   class Wait {
    public:
     explicit Wait(NodeEpochs& epochs) : epochs_(epochs) { ++epochs_.waits_; }
-    ~Wait() { --epochs_.waits_; }
+    ~Wait() {
+      TERN_DEBUG_ASSERT(epochs_.waits_ > 0);
+      --epochs_.waits_;
+    }
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
 

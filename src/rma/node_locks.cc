@@ -21,6 +21,7 @@ bool NodeLocks::join(int rank) {
   std::atomic<uint32_t>& readers = control(rank).readers;
   for (uint32_t now = readers.load(std::memory_order_seq_cst); now != 0;) {
     if (!readers.compare_exchange_weak(now, now + 1, std::memory_order_seq_cst)) continue;
+    TERN_DEBUG_ASSERT(!holds(rank));
     held_.push_back({rank, false});
     return true;
   }
@@ -28,6 +29,7 @@ bool NodeLocks::join(int rank) {
 }
 
 void NodeLocks::pass_on(Control& control) {
+  TERN_DEBUG_ASSERT(control.serving.load(std::memory_order_relaxed) != control.next.load(std::memory_order_relaxed));
   control.serving.fetch_add(1, std::memory_order_seq_cst);
   wake_waiting(control);
 }
@@ -36,6 +38,7 @@ bool NodeLocks::take(const Waiting& one) {
   Control& words = control(one.rank);
   if (!has_turn(words, one)) return false;
   const bool exclusive = one.mode == LockMode::exclusive;
+  TERN_DEBUG_ASSERT(!holds(one.rank) && !one.joined);
   held_.push_back({one.rank, exclusive});
   if (!exclusive) {
     words.readers.fetch_add(1, std::memory_order_seq_cst);
@@ -49,6 +52,7 @@ void NodeLocks::ask(int rank, LockMode mode) {
   const Waiting one{rank, mode, control(rank).next.fetch_add(1, std::memory_order_seq_cst)};
   if (take(one)) return told_(rank, Error());
   if (lost_class_ != 0) return told_(rank, Error(lost_class_, std::string(lost_text_)));
+  TERN_DEBUG_ASSERT(!holds(rank));
   waiting_.push_back(one);
   hints_.dormant = false;
 }
@@ -60,6 +64,7 @@ bool NodeLocks::take_free(int rank) {
   if (words.serving.load(std::memory_order_seq_cst) != ticket || words.readers.load(std::memory_order_seq_cst) != 0 ||
       !words.next.compare_exchange_strong(ticket, ticket + 1, std::memory_order_seq_cst))
     return false;
+  TERN_DEBUG_ASSERT(!holds(rank));
   held_.push_back({rank, true});
   return true;
 }
@@ -101,6 +106,7 @@ void NodeLocks::release(int rank) {
   *found = held_.back();
   held_.pop_back();
   Control& words = control(rank);
+  TERN_DEBUG_ASSERT(exclusive || words.readers.load(std::memory_order_relaxed) != 0);
   if (exclusive) words.serving.fetch_add(1, std::memory_order_seq_cst);
   else words.readers.fetch_sub(1, std::memory_order_seq_cst);
   wake_waiting(words);
@@ -108,6 +114,7 @@ void NodeLocks::release(int rank) {
 
 void NodeLocks::lost(int, const Error& error) {
   lost_class_ = error.error_class();
+  TERN_DEBUG_ASSERT(lost_class_ != 0);
   lost_text_ = error.text();
   const std::vector<Waiting> waiting = std::move(waiting_);
   waiting_.clear();

@@ -15,6 +15,7 @@
 // Thread rule: under the rank's lock.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -46,6 +47,9 @@ class NodeLocks final : public LockDesign {
     bool joined = false;  ///< holds the lock, or held it: the ticket is to be passed on
   };
   Control& control(int rank) const { return memory_.control(memory_.place_of(rank)); }
+  bool holds(int rank) const {
+    return std::any_of(held_.begin(), held_.end(), [rank](const auto& one) { return one.first == rank; });
+  }
   static bool has_turn(const Control& control, const Waiting& one);
   static bool may_join(const Control& control, const Waiting& one);
   bool join(int rank);

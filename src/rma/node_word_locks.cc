@@ -1,4 +1,5 @@
 #include "rma/node_word_locks.h"
+#include "base/assert.h"
 
 #include <atomic>
 
@@ -43,6 +44,7 @@ void MappedWords::get(TransferOperation& operation) {
 void MappedWords::put(TransferOperation& operation) {
   uint64_t value = 0;
   operation.local.pack(reinterpret_cast<std::byte*>(&value), sizeof value);
+  TERN_DEBUG_ASSERT(operation.remote_address % sizeof value == 0 && operation.key.words[1] < memory_.ranks().size());
   std::atomic_ref<uint64_t>(word_at(operation.remote_address)).store(value, std::memory_order_seq_cst);
   const auto place = size_t(operation.key.words[1]);
   if (operation.wakes && memory_.takes_sleeper(int(place))) wake_(memory_.ranks()[place]);
@@ -50,6 +52,7 @@ void MappedWords::put(TransferOperation& operation) {
 }
 
 void MappedWords::atomic(AtomicOperation& operation) {
+  TERN_DEBUG_ASSERT(operation.remote_address % sizeof(uint64_t) == 0);
   std::atomic_ref<uint64_t> word(word_at(operation.remote_address));
   switch (operation.kind) {
     case AtomicOperation::Kind::fetch_add: operation.result = word.fetch_add(operation.operand); break;
@@ -73,11 +76,13 @@ NodeWordLocks::NodeWordLocks(WordDesign kind, SharedPart& memory, int me, Counte
              {kManners.first_pause_ns, kManners.longest_pause_ns, shares_cores}) {}
 
 void NodeWordLocks::ask(int rank, LockMode mode) {
+  TERN_DEBUG_ASSERT(!locks_.held(uint32_t(rank)));
   locks_.acquire(uint32_t(rank), mode);
   count();
 }
 
 void NodeWordLocks::release(int rank) {
+  TERN_DEBUG_ASSERT(locks_.held(uint32_t(rank)));
   locks_.release(uint32_t(rank));
   count();
 }
@@ -106,6 +111,7 @@ void NodeWordLocks::disarm() {
 
 void NodeWordLocks::count() {
   counters_.rma_lock_words += locks_.counts().messages - counted_;
+  TERN_DEBUG_ASSERT(locks_.counts().messages >= counted_);
   counted_ = locks_.counts().messages;
 }
 

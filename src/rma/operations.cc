@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "rma/check_operation.h"
 
 namespace tern::rma {
 
 Target& Operations::target(int rank) {
   if (targets_.empty()) targets_.resize(size_t(context_.comm->size()));
+  TERN_DEBUG_ASSERT(size_t(rank) < targets_.size());
   std::unique_ptr<Target>& place = targets_[size_t(rank)];
   if (!place) {
     Endpoints& endpoints = context_.environment.endpoints();
@@ -40,6 +42,7 @@ Error Operations::allow(Target& target) {
     target.lock.state = epoch_.lock_all_unchecked ? LockState::held : LockState::wanted;
     target.lock.unchecked = epoch_.lock_all_unchecked;
     target.lock.exclusive = false;
+    TERN_DEBUG_ASSERT(epoch_.consistent());
     return {};
   }
   if (epoch_.started) {
@@ -49,6 +52,7 @@ Error Operations::allow(Target& target) {
   }
   if (epoch_.fence == Fence::none || epoch_.locked != 0) return not_in_epoch(target.rank);
   epoch_.fence = Fence::used;
+  TERN_DEBUG_ASSERT(epoch_.consistent());
   return {};
 }
 
@@ -56,6 +60,7 @@ Error Operations::allow(Target& target) {
 // MPI_Win_start may, too (MPI 5.0, 12.5.2).
 void Operations::await_post(Target& target) {
   if (target.epoch.place < 0) return;
+  TERN_DEBUG_ASSERT(epoch_.counts);
   target.epoch.awaited = true;
   waiting_.until_counted([&] { return epoch_.is_open_to(target) || target.lost; }, !context_.serves);
   target.epoch.awaited = false;
@@ -93,6 +98,7 @@ Error Operations::begin(const Operation& operation, Request** request) {
   const bool by_words = words_.takes(to, operation);
   if (!by_words && direct_.takes(to)) {
     if (to.lock.state == LockState::none) to.epoch.opened = epoch_.number;
+    TERN_DEBUG_ASSERT(to.memory.start);
     direct_.begin(operation, to);
     if (request) *request = context_.environment.p2p().completed();
     return {};
@@ -103,6 +109,7 @@ Error Operations::begin(const Operation& operation, Request** request) {
   }
   auto* made = new WindowRequest;
   made->status = kEmptyStatus;
+  TERN_DEBUG_ASSERT(epoch_.passive());
   *request = made;
   send_out(operation, to, by_words, made);
   made->end_part();

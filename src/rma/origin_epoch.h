@@ -29,6 +29,11 @@ struct OriginEpoch {
   NodeEpochs* counts = nullptr;  ///< null: no memory is shared
 
   bool passive() const { return lock_all || locked != 0; }
+  /// For assertions: what the calls that begin epochs allow (12.5).
+  bool consistent() const {
+    return locked >= 0 && !(lock_all && locked != 0) && !(started && passive()) &&
+           !(fence == Fence::used && (started || passive()));
+  }
   /// What was begun may leave.
   bool is_open_to(const Target& target) const {
     if (target.lock.state != LockState::none) return target.lock.state == LockState::held;

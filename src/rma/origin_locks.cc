@@ -26,6 +26,7 @@ LockMode OriginLocks::begin(Target& target) {
 }
 
 void OriginLocks::ask(Target& target) {
+  TERN_DEBUG_ASSERT(by_words() && target.lock.state == LockState::wanted);
   design_->ask(target.rank, begin(target));
   if (target.lock.state == LockState::asked) ++context_.counters().rma_lock_waits;
   wake();

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <vector>
+#include "base/assert.h"
 
 namespace tern::rma {
 
@@ -39,6 +40,7 @@ class OwnLockShare {
       return;
     }
     if (origin.expected) return;
+    TERN_DEBUG_ASSERT(std::find(away_.begin(), away_.end(), &origin) == away_.end());
     origin.expected = true;
     origin.left_at = turns_;
     away_.push_back(&origin);
@@ -52,6 +54,7 @@ class OwnLockShare {
   void forget(Origin& origin) {
     if (!origin.expected) return;
     origin.expected = false;
+    TERN_DEBUG_ASSERT(std::find(away_.begin(), away_.end(), &origin) != away_.end());
     std::erase(away_, &origin);
   }
   /// The target should not take the lock now.
@@ -65,6 +68,7 @@ class OwnLockShare {
       one->expected = false;
       one->skips = one->next_skips;
       one->next_skips = std::min(2 * one->next_skips, kMaxSkips);
+      TERN_DEBUG_ASSERT(one->next_skips != 0);
       return true;
     });
   }

@@ -1,4 +1,5 @@
 #include "rma/remote_part.h"
+#include "base/assert.h"
 
 #include <algorithm>
 #include <cstring>
@@ -33,6 +34,7 @@ void RemotePart::expose(Communicator& comm, std::byte* base, size_t bytes) {
     std::strncpy(mine_.atomics_path, path->properties().name, sizeof mine_.atomics_path - 1);
     atomics_ = path->remote_memory();
     atomics_path_ = path;
+    TERN_DEBUG_ASSERT(atomics_);
   }
   if (bytes == 0) return;
   mine_.address = reinterpret_cast<uintptr_t>(base);
@@ -52,6 +54,7 @@ void RemotePart::expose(Communicator& comm, std::byte* base, size_t bytes) {
     ExposedMemory::Key& place = mine_.keys[exposed_.size()];
     std::strncpy(place.path, path->properties().name, sizeof place.path - 1);
     place.key = key;
+    TERN_DEBUG_ASSERT(exposed_.size() < ExposedMemory::kMaxPaths);
     exposed_.push_back({memory, key});
   }
 }

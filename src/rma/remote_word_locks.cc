@@ -1,4 +1,5 @@
 #include "rma/remote_word_locks.h"
+#include "base/assert.h"
 
 namespace tern::rma {
 
@@ -15,11 +16,13 @@ RemoteWordLocks::RemoteWordLocks(WordDesign kind, int me, std::vector<WordsOfRan
              [told = std::move(told)](uint32_t target, Error error) { told(int(target), std::move(error)); }) {}
 
 void RemoteWordLocks::ask(int rank, LockMode mode) {
+  TERN_DEBUG_ASSERT(!locks_.held(uint32_t(rank)));
   locks_.acquire(uint32_t(rank), mode);
   count();
 }
 
 void RemoteWordLocks::release(int rank) {
+  TERN_DEBUG_ASSERT(locks_.held(uint32_t(rank)));
   locks_.release(uint32_t(rank));
   count();
 }
@@ -32,6 +35,7 @@ int RemoteWordLocks::poll() {
 
 void RemoteWordLocks::count() {
   counters_.rma_lock_words += locks_.counts().messages - counted_;
+  TERN_DEBUG_ASSERT(locks_.counts().messages >= counted_);
   counted_ = locks_.counts().messages;
 }
 

@@ -1,4 +1,5 @@
 #include "rma/results.h"
+#include "base/assert.h"
 
 namespace tern::rma {
 
@@ -14,6 +15,7 @@ uint32_t Results::await(Target& target, size_t bytes, WindowRequest* request) {
   awaited.target = &target;
   awaited.request = request;
   awaited.bytes = bytes;
+  TERN_DEBUG_ASSERT(bytes != 0);
   ++target.flight.pending;
   if (request) request->begin_part();
   return token;
@@ -34,6 +36,7 @@ void Results::over(uint32_t token, Error error) {
   awaited.request = nullptr;
   awaited.type.reset();
   awaited.next_free = free_;
+  TERN_DEBUG_ASSERT(token != 0 && token <= all_.size());
   free_ = token;
   if (!request) return;
   if (error) request->fail(std::move(error));

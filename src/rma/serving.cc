@@ -1,6 +1,7 @@
 // Exposure, continued: carrying out what origins ask for. Validates every number: they come from another rank.
 #include <cstring>
 
+#include "base/assert.h"
 #include "datatype/code.h"
 #include "rma/answers.h"
 #include "rma/short.h"
@@ -66,6 +67,7 @@ bool Exposure::serve_short(std::span<const std::byte> records, uint32_t confirm,
   const WindowRecord ack{WindowCode::ack, 0, 0, confirm};
   std::memcpy(room.data() + result_bytes, &ack, sizeof ack);
   answered = result_bytes + sizeof ack;
+  TERN_DEBUG_ASSERT(answered <= room.size());
   return true;
 }
 
@@ -98,6 +100,7 @@ void Exposure::learn_type(Source& from, const WindowRecord& head, wire::WindowRe
   if (!in.text(code) || head.slot >= wire::kTypeSlots) return;
   if (head.slot >= from.types.size()) from.types.resize(size_t(head.slot) + 1);
   from.types[head.slot].reset();
+  TERN_DEBUG_ASSERT(head.slot < wire::kTypeSlots);
   if (Error error = datatype_code::decode(code, from.types[head.slot])) answers.failed(0, error);
 }
 
@@ -182,6 +185,7 @@ void Exposure::operate(Source& from, const WindowRecord& head, const WindowOpera
 void Exposure::perform(const WindowRecord& head, const WindowOperationBody& body, std::span<const std::byte> data,
                        const Cursor& cursor, const Datatype& type, Answers& answers) {
   const size_t bytes = size_t(body.bytes);
+  TERN_DEBUG_ASSERT(cursor.remaining() == bytes);
   const int place = memory_.part().empty() ? -1 : memory_.place();
   const auto from = [&] { return Cursor::bytes(const_cast<std::byte*>(data.data()), data.size()); };
   const auto fetch = [&] { answers.result(head.number, cursor, bytes, type, true); };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/assert.h"
 #include "base/looks.h"
 
 namespace tern::rma {
@@ -18,6 +19,9 @@ size_t up_to(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * uni
 void SharedPart::plan(std::vector<int> ranks, std::vector<PeerId> peers, const std::vector<int64_t>& sizes, bool apart,
                       size_t alignment_bytes, size_t lock_words, bool cells) {
   ranks_ = std::move(ranks);
+  TERN_DEBUG_ASSERT(std::is_sorted(ranks_.begin(), ranks_.end()) && ranks_.size() == peers.size() &&
+                    ranks_.size() == sizes.size());
+  TERN_DEBUG_ASSERT(ranks_.size() <= kMaxMembers && segment_.empty());
   peers_ = std::move(peers);
   counts_start_ = ranks_.size() * sizeof(Control);
   // Two members have all their counts in one line, which an epoch moves there and back: bare 0.27 us, with a line for
@@ -37,9 +41,11 @@ void SharedPart::plan(std::vector<int> ranks, std::vector<PeerId> peers, const s
     at += apart ? up_to(size_t(size), std::max(alignment_bytes, kLineBytes)) : size_t(size);
   }
   bytes_ = at;
+  TERN_DEBUG_ASSERT(starts_.size() == ranks_.size() && starts_[0] >= cells_start_ + cells_bytes);
 }
 
 Error SharedPart::allocate(NodeSegments& segments) {
+  TERN_DEBUG_ASSERT(bytes_ != 0 && segment_.empty());
   if (Error error = segments.allocate(bytes_, segment_, alignment_bytes_)) return error;
   segments_ = &segments;
   for (size_t i = 0; i < ranks_.size(); ++i) new (segment_.data + i * sizeof(Control)) Control;
@@ -47,6 +53,7 @@ Error SharedPart::allocate(NodeSegments& segments) {
 }
 
 Error SharedPart::attach(NodeSegments& segments, const SegmentKey& key) {
+  TERN_DEBUG_ASSERT(segment_.empty());
   if (Error error = segments.attach(key, segment_, alignment_bytes_)) return error;
   segments_ = &segments;
   return {};
@@ -63,6 +70,7 @@ int SharedPart::place_of(int rank) const {
 
 void AccumulateGuard::wait(const SharedPart& part, uint32_t mine) {
   std::atomic<uint32_t>& word = control_->accumulating;
+  TERN_DEBUG_ASSERT(mine != 0 && mine <= part.ranks().size());
   const auto take = [&](bool asks) {
     uint32_t owner = word.load(std::memory_order_relaxed);
     const bool gone = owner != 0 && asks && part.has_ended(int(owner) - 1);

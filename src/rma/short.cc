@@ -4,6 +4,7 @@
 // that can be wrong or different is asked at once, and whatever does not fit goes the long way, which finds out
 // (operations.cc).
 #include "rma/short.h"
+#include "base/assert.h"
 #include "rma/operations.h"
 
 namespace tern::rma {
@@ -84,6 +85,7 @@ bool Operations::perform_short(const Operation& o) {
   if (form == Form::loop && reinterpret_cast<uintptr_t>(there) % o.target_type->kind()->alignment != 0) return false;
   Counters& counters = context_.counters();
   ++counters.rma_direct;
+  TERN_DEBUG_ASSERT(start >= 0 && start + bytes <= to->memory.size);
   if (o.action == WindowAction::put) {
     ++counters.rma_puts;
     Apply::copy_bytes(there, o.origin, size_t(bytes));
@@ -139,6 +141,7 @@ void Operations::write_short(const Operation& o, Target& to, int64_t start, size
   if (o.brings()) Apply::copy_bytes(data, o.origin, bytes);
   if (compares) Apply::copy_bytes(data + bytes, o.compare, bytes);
   to.flight.begun = 1;  // all before it is over
+  TERN_DEBUG_ASSERT(to.lock.state == LockState::held && bytes != 0);
   to.flight.unconfirmed = true;
   if (at_once) cell_.begin(to, record_bytes, records_.begin_confirmation(to));
 }

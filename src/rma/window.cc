@@ -1,4 +1,5 @@
 #include "rma/window.h"
+#include "base/assert.h"
 
 #include <algorithm>
 
@@ -31,6 +32,7 @@ Window::~Window() {
 // the target has confirmed, a path may still have to tell of: with several paths to a peer it does so later.
 Error Window::free() {
   Error error = access_.finish_all();
+  TERN_DEBUG_ASSERT(!freed_);
   if (locks_.by_words()) waiting_.until([&] { return locks_.design()->quiet(); });
   if (Error late = access_.barrier(); late && !error) error = std::move(late);
   waiting_.until([&] { return nothing_under_way(); });
@@ -42,6 +44,7 @@ Error Window::free() {
   operations_.cell().end();
   context_.environment.remove(*this);
   memory_.remote().conceal();
+  TERN_DEBUG_ASSERT(nothing_under_way());
   freed_ = true;
   memory_.part().release();
   return error;
@@ -91,6 +94,7 @@ bool Window::wants_polls() const {
 void Window::take_cell(int from, std::span<const std::byte> answers) {
   Target& about = operations_.target(from);
   TERN_ASSERT(about.flight.in_cell);
+  TERN_DEBUG_ASSERT(about.rank == from);
   about.flight.in_cell = false;
   operations_.records().take_answers(about, answers);
   if (about.out.has_records()) operations_.records().pump(about, true);
@@ -114,6 +118,7 @@ void Window::landed(const wire::Header& header, Error error) {
 void Window::lose(int rank, const Error& error) {
   if (Target* gone = operations_.known(rank)) {
     gone->lost = true;
+    TERN_DEBUG_ASSERT(gone->rank == rank);
     operations_.cell().forget(*gone);
     operations_.records().drop_operations(*gone);
     gone->fail(error);

@@ -14,6 +14,7 @@ using State = RdmaPeer::State;
 
 void MessageStreams::begin(RdmaPeer& peer, std::unique_ptr<Channel> base, uint32_t credits) {
   OfPeer& its = peer.stream;
+  TERN_DEBUG_ASSERT(base && !its.base);
   its.base = std::move(base);
   its.channel = its.base.get();
   its.credits = credits;
@@ -59,8 +60,10 @@ bool MessageStreams::post_frame(RdmaPeer& peer, Channel& channel, wire::RdmaFram
   work.id = in_slot ? RdmaAdapter::id_of(RdmaTag::slot, slots.next()) : RdmaAdapter::id_of(RdmaTag::inlined, peer.id);
   channel.post_frame(peer, work, piece);
   if (in_slot) slots.take({peer.id, nullptr, uint32_t(bytes)});
+  TERN_DEBUG_ASSERT(its.owed >= frame.credits);
   its.owed -= frame.credits;
   if (frame.type != Type::credit && frame.type != Type::change) {
+    TERN_DEBUG_ASSERT(its.credits != 0);
     --its.credits;
     ++its.sent;
   }
@@ -88,6 +91,7 @@ bool MessageStreams::waits_for_puts(const RdmaPeer& peer) {
 void MessageStreams::enqueue(RdmaPeer& peer, SendOperation& operation) {
   operation.total_bytes = operation.payload.remaining();
   operation.header_sent = false;
+  TERN_DEBUG_ASSERT(!operation.linked());
   peer.stream.queue.push_back(&operation);
   ++queued_;
   pump(peer);
@@ -96,6 +100,7 @@ void MessageStreams::enqueue(RdmaPeer& peer, SendOperation& operation) {
 bool MessageStreams::withdraw(SendOperation& operation) {
   if (operation.header_sent || !operation.linked()) return false;
   IntrusiveList<SendOperation>::remove(&operation);
+  TERN_DEBUG_ASSERT(queued_ != 0);
   --queued_;
   return true;
 }
@@ -131,6 +136,7 @@ void MessageStreams::pump(RdmaPeer& peer) {
     operation->header_sent = true;
     if (part < left) continue;
     IntrusiveList<SendOperation>::remove(operation);
+    TERN_DEBUG_ASSERT(queued_ != 0 && operation->payload.remaining() == 0);
     --queued_;
     finished_.push_back(operation);
   }

@@ -45,6 +45,7 @@ Error RdmaConnections::start(ChannelKind base, const DcEndpoint* dc, const UdEnd
   for (uint32_t i = 0; i < kRdmaGreetingSlots; ++i) {
     post_greeting_receive(adapter_.slots.greeting_in(i));
     free_greetings_.push_back(adapter_.slots.greeting_out(i));
+    TERN_DEBUG_ASSERT(free_greetings_.size() <= kRdmaGreetingSlots);
   }
   wire::RdmaCard card;
   card.greetings = std::bit_cast<wire::RdmaAddress>(datagrams_->address());
@@ -98,6 +99,7 @@ Error RdmaConnections::connect_to_self(RdmaPeer& peer) {
     its.base = its.pair->address();
     if (Error error = connect_pair(peer, its.base)) return error;
   }
+  TERN_DEBUG_ASSERT(!its.connected);
   its.connected = true;
   its.call = peer.id;
   its.frame_bytes = uint32_t(adapter_.slot_bytes);
@@ -110,6 +112,7 @@ Error RdmaConnections::connect_to_self(RdmaPeer& peer) {
 void RdmaConnections::repeat_hellos(RdmaPeer& peer) {
   OfPeer& its = peer.connection;
   if (std::exchange(its.greeted, true)) return;
+  TERN_DEBUG_ASSERT(std::find(greeted_.begin(), greeted_.end(), &peer) == greeted_.end());
   greeted_.push_back(&peer);
   uint64_t now = adapter_.clock.now_ns();
   its.retry_wait_ns = greeting_ns_;
@@ -154,6 +157,7 @@ Error RdmaConnections::connect_pair(RdmaPeer& peer, const rdma::QueuePairAddress
   OfPeer& its = peer.connection;
   its.remote = remote;
   if (Error error = its.pair->connect(remote)) return error;
+  TERN_DEBUG_ASSERT(!by_number_.contains(its.pair->number()));
   by_number_[its.pair->number()] = &peer;
   return {};
 }
@@ -161,6 +165,7 @@ Error RdmaConnections::connect_pair(RdmaPeer& peer, const rdma::QueuePairAddress
 void RdmaConnections::keep_pair(RdmaPeer& peer) {
   std::unique_ptr<rdma::QueuePair> pair = std::move(peer.connection.pair);
   by_number_.erase(pair->number());
+  TERN_DEBUG_ASSERT(pairs_ != 0);
   --pairs_;
   if (!pair->reset()) spare_pairs_.push_back(std::move(pair));
 }
@@ -171,6 +176,7 @@ void RdmaConnections::greet(RdmaPeer& peer, Greeting kind) {
   rdma::QueuePairAddress base;
   if (!base_address(peer, kind, base)) return;
   uint32_t slot = free_greetings_.back();
+  TERN_DEBUG_ASSERT(peer.connection.address_handle);
   wire::RdmaGreeting greeting;
   greeting.kind = kind;
   greeting.from = adapter_.options.peers->my_name();
@@ -204,12 +210,14 @@ void RdmaConnections::on_greeting_in(const rdma::Completion& completion) {
     post_greeting_receive(slot);
   } else {
     flushed_receives_.push_back(slot);
+    TERN_DEBUG_ASSERT(flushed_receives_.size() <= kRdmaGreetingSlots);
     on_greeting_flushed();
   }
 }
 
 void RdmaConnections::on_greeting_out(const rdma::Completion& completion) {
   free_greetings_.push_back(uint32_t(RdmaAdapter::value_of(completion.id)));
+  TERN_DEBUG_ASSERT(free_greetings_.size() <= kRdmaGreetingSlots);
   if (completion.status != rdma::Status::success || datagrams_failed_) on_greeting_flushed();
 }
 
@@ -256,6 +264,7 @@ void RdmaConnections::on_hello(RdmaPeer& peer, const wire::RdmaGreeting& greetin
   if (!peer.connection.connected) {
     if (!connect(peer, greeting)) return;
     peer.state = State::answered;
+    TERN_DEBUG_ASSERT(peer.connection.connected);
     repeat_hellos(peer);                     // the peer may die now
     if (xrc_) greet(peer, Greeting::hello);  // our direction needs a welcome of its own
   } else if (!xrc_ && !(peer.connection.base == std::bit_cast<rdma::QueuePairAddress>(greeting.address))) {
@@ -279,6 +288,7 @@ bool RdmaConnections::connect(RdmaPeer& peer, const wire::RdmaGreeting& greeting
       return false;
     }
   }
+  TERN_DEBUG_ASSERT(!its.connected && std::find(connected_.begin(), connected_.end(), &peer) == connected_.end());
   its.connected = true;
   its.call = greeting.call;
   its.frame_bytes = uint32_t(std::min<size_t>(adapter_.slot_bytes, greeting.frame_bytes));
@@ -310,6 +320,7 @@ void RdmaConnections::answered_is_ready(RdmaPeer& peer) {
 }
 
 void RdmaConnections::become_ready(RdmaPeer& peer, bool tell) {
+  TERN_DEBUG_ASSERT(peer.connection.connected && peer.state != State::lost && peer.state != State::broken);
   peer.state = State::ready;
   stop_greeting(peer);
   peers_.on_ready(peer, tell);
@@ -319,6 +330,7 @@ void RdmaConnections::close(RdmaPeer& peer) {
   OfPeer& its = peer.connection;
   if (its.pair) {
     by_number_.erase(its.pair->number());
+    TERN_DEBUG_ASSERT(pairs_ != 0);
     --pairs_;
   }
   its.pair.reset();

@@ -124,6 +124,7 @@ void RdmaPath::enqueue(SendOperation& operation) {
     unsendable_.push_back(&operation);
     return;
   }
+  TERN_DEBUG_ASSERT(!operation.linked());
   if (peer.state == RdmaPeer::State::fresh) connections_.contact(peer);
   streams_.enqueue(peer, operation);
   if (ud_) hints_.holding = ud_->holding();
@@ -143,6 +144,7 @@ RemoteKey RdmaPath::expose(const void* address, size_t bytes, RemoteAccess acces
 void RdmaPath::transfer(TransferOperation& operation, bool is_put) {
   auto& peer = static_cast<RdmaPeer&>(*operation.lane);
   if (peer.state == RdmaPeer::State::lost) {
+    TERN_DEBUG_ASSERT(!operation.linked());
     untransferable_.push_back(&operation);
     return;
   }
@@ -218,6 +220,7 @@ void RdmaPath::apply_policy(uint64_t now_ns) {
       auto found = mapping->find(peer->id);
       if (policy_.changed()) switches_.forgive(*peer);
       const ChannelKind now = peer->switching.kind;
+      TERN_DEBUG_ASSERT(size_t(now) < kChannelKinds);
       const ChannelKind wanted = found != mapping->end() ? found->second : policy_.stays(now) ? now : policy_.base();
       // A ring without a connected queue pair, where there is none left.
       if (!switches_.request(*peer, wanted) && wanted == ChannelKind::rc_rdma && dc_ &&
@@ -260,6 +263,7 @@ int RdmaPath::take_completions() {
 // False: the request is not over, although it has completed.
 bool RdmaPath::returned(RdmaPeer& peer, const rdma::Completion& completion) {
   if (dc_ && !dc_->on_completion(peer, completion)) return false;
+  TERN_DEBUG_ASSERT(peer.outstanding != 0);
   adapter_.returned(peer);
   if (xrc_) xrc_->on_completion(completion);
   if (completion.status != rdma::Status::success) break_peer(peer, rdma::status_name(completion.status));
@@ -326,6 +330,7 @@ void RdmaPath::on_receive(const rdma::Completion& completion) {
 bool RdmaPath::hears(RdmaPeer& peer) {
   if (peer.state != RdmaPeer::State::ready && peer.state != RdmaPeer::State::answered) return false;
   peer.heard = true;
+  TERN_DEBUG_ASSERT(peer.state != RdmaPeer::State::lost && peer.state != RdmaPeer::State::broken);
   connections_.answered_is_ready(peer);
   return true;
 }
@@ -374,6 +379,7 @@ void RdmaPath::on_connected(RdmaPeer& peer, uint32_t window) {
   } else {
     base = ud_->make_channel(peer);
   }
+  TERN_DEBUG_ASSERT(base && peer.connection.connected);
   switches_.begin(peer);
   streams_.begin(peer, std::move(base), window);
 }
@@ -405,6 +411,7 @@ bool RdmaPath::arm_rings() {
   if (adapter_.hca->capabilities().polled_wakes) return true;
   switches_.give_rings_up();
   napping_until_ns_ = adapter_.clock.now_ns() + kNap_ns;
+  TERN_DEBUG_ASSERT(napping_until_ns_ != ~uint64_t{0});
   return true;
 }
 

@@ -8,6 +8,7 @@ PathScheduler::Route& PathScheduler::route_of(Lane& lane) {
   if (!lane.owner) [[unlikely]]
     pair_at(lane.id);  // makes the owners of its lanes
   Route& route = *static_cast<Route*>(lane.owner);
+  TERN_DEBUG_ASSERT(route.lane == &lane && route.index < route.pair->routes.size());
   used_ |= route.path_bit;
   return route;
 }
@@ -37,6 +38,7 @@ void PathScheduler::on_message(Lane& from, const wire::Header& header, const std
   }
   if (!takes(route)) return;
   const wire::Header own = accept(pair, header);
+  TERN_DEBUG_ASSERT(pair.phase != Phase::lost && !pair.landing_open);
   count_arrival(pair, bytes);
   if (pair.interrupted) [[unlikely]] {
     pair.interrupted = false;
@@ -53,6 +55,7 @@ Landing PathScheduler::on_header(Lane& from, const wire::Header& header, size_t 
   Pair& pair = *route.pair;
   if (!takes(route)) return {};
   const wire::Header own = accept(pair, header);
+  TERN_DEBUG_ASSERT(!pair.landing_open);
   pair.landing_open = true;
   if (pair.interrupted) {
     pair.interrupted = false;
@@ -60,6 +63,7 @@ Landing PathScheduler::on_header(Lane& from, const wire::Header& header, size_t 
   }
   pair.landing_header = own;
   pair.landing_bytes = bytes;
+  TERN_DEBUG_ASSERT(pair.landing_open && !pair.interrupted);
   pair.landing = sink_.on_header(pair, own, bytes);
   return pair.landing;
 }

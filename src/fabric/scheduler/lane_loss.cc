@@ -34,6 +34,7 @@ void PathScheduler::on_peer_lost(Lane& from, Error error) {
 void PathScheduler::lose_route(Route& route, const Error& error) {
   Pair& pair = *route.pair;
   const bool wanted = route.state == RouteState::closing;
+  TERN_DEBUG_ASSERT(pair.out < pair.routes.size() && &pair.routes[route.index] == &route);
   route.state = RouteState::down;
   if (pair.phase == Phase::lost) return;
   if (!wanted || pair.trouble.empty()) pair.trouble = std::string(error.text());
@@ -59,6 +60,7 @@ void PathScheduler::begin_resume(Pair& pair, uint8_t lost_route, uint32_t incide
   pair.phase = Phase::resuming;
   pair.incident = incident;
   pair.lost_route = lost_route;
+  TERN_DEBUG_ASSERT(unsettled_ != 0);
   pair.resume_sent = pair.peer_resumed = false;
   tell(Event::path_lost, pair);
   if (pair.landing_open) {  // the rest of it is discarded: the message comes again
@@ -68,6 +70,7 @@ void PathScheduler::begin_resume(Pair& pair, uint8_t lost_route, uint32_t incide
   Route& lost = pair.routes[lost_route];
   if (lost.state == RouteState::up || lost.state == RouteState::probing) {
     lost.state = RouteState::closing;
+    TERN_DEBUG_ASSERT(lost.state == RouteState::closing);
     lost.path->give_up(*lost.lane);
   }
 }
@@ -97,6 +100,7 @@ void PathScheduler::send_resume(Pair& pair) {
   }
   pair.out = uint8_t(chosen);
   pair.resume_sent = true;
+  TERN_DEBUG_ASSERT(pair.routes[pair.out].state == RouteState::up && pair.told <= pair.arrived);
   pair.told = pair.arrived;
   pair.untold_bytes = 0;
   say(pair, std::string("going on over ") + pair.routes[pair.out].path->properties().name);
@@ -114,8 +118,10 @@ void PathScheduler::on_resume(Route& route, const wire::Header& header) {
   } else if (pair.phase != Phase::resuming || pair.peer_resumed) {
     return;
   }
+  TERN_DEBUG_ASSERT(pair.phase != Phase::steady && incident == pair.incident);
   pair.peer_resumed = true;
   pair.peer_has = header.context;
+  TERN_DEBUG_ASSERT(route.index < pair.routes.size());
   pair.in = route.index;
   if (pair.resume_sent) {
     try_finish_resume(pair);
@@ -133,10 +139,12 @@ void PathScheduler::try_finish_resume(Pair& pair) {
 void PathScheduler::finish_resume(Pair& pair) {
   TERN_ASSERT(pair.phase == Phase::resuming && unsettled_ > 0);
   confirm_up_to(pair, pair.peer_has);
+  TERN_DEBUG_ASSERT(pair.in_path == 0 && pair.resume_sent && pair.peer_resumed);
   pair.phase = Phase::steady;
   --unsettled_;
   for (Kept* kept = pair.kept.front(); kept; kept = pair.kept.next(kept)) {
     ++counters().lane_resent;
+    TERN_DEBUG_ASSERT(!kept->confirmed && kept->pair == &pair);
     hand_over(*kept);
   }
   ++counters().lane_failovers;
@@ -161,9 +169,11 @@ void PathScheduler::lose(Pair& pair, const Error& error) {
   IntrusiveList<SendOperation> failed;
   while (Kept* kept = pair.kept.pop_front()) {
     if (kept->user) {
+      TERN_DEBUG_ASSERT(held_ != 0);
       --held_;
       failed.push_back(kept->user);
       kept->user = nullptr;
+      TERN_DEBUG_ASSERT(!kept->copied);
     }
     release(*kept);
   }
@@ -173,6 +183,7 @@ void PathScheduler::lose(Pair& pair, const Error& error) {
     pair.interrupted = pair.landing_open = false;
     sink_.on_landed(pair, pair.landing_header, pair.landing, pair.landing_bytes, Error(error_class, text));
   }
+  TERN_DEBUG_ASSERT(pair.kept.empty() && pair.waiting.empty() && !pair.landing_open);
   sink_.on_peer_lost(pair, Error(error_class, text));
 }
 
@@ -186,12 +197,14 @@ void PathScheduler::plan_probe(Pair& pair) {
   if (!better) return;
   pair.probe_pause_ns = std::clamp(2 * pair.probe_pause_ns, first_probe_ns_, kLongestPause * first_probe_ns_);
   pair.probe_ns = clock_.now_ns() + pair.probe_pause_ns;
+  TERN_DEBUG_ASSERT(pair.probe_pause_ns >= first_probe_ns_);
   next_probe_ns_ = std::min(next_probe_ns_, pair.probe_ns);
   hints_.dormant = false;
 }
 
 void PathScheduler::run_probes(uint64_t now_ns) {
   if (now_ns < next_probe_ns_) return;
+  TERN_DEBUG_ASSERT(next_probe_ns_ != ~uint64_t{0});
   next_probe_ns_ = ~uint64_t{0};
   for (auto& pair : pairs_) {
     if (!pair || pair->probe_ns == ~uint64_t{0}) continue;
@@ -230,6 +243,7 @@ void PathScheduler::on_probe(Route& route, const wire::Header& header) {
   }
   if (probed.state != RouteState::down) return;
   probed.incarnation = incarnation;
+  TERN_DEBUG_ASSERT(probed.state == RouteState::down);
   if (!probed.path->reopen(*probed.lane, incarnation)) return;
   probed.state = RouteState::probing;
   post(pair.routes[pair.out], wire::LaneKind::probed, probed.index, incarnation);
@@ -243,6 +257,7 @@ void PathScheduler::on_probed(Route& route, const wire::Header& header) {
   if (probed.state != RouteState::down || uint32_t(header.tag) != probed.incarnation) return;
   if (!probed.path->reopen(*probed.lane, probed.incarnation)) return;
   probed.state = RouteState::probing;
+  TERN_DEBUG_ASSERT(&probed != &pair.routes[pair.out] || pair.phase != Phase::steady);
   post(probed, wire::LaneKind::hello, probed.index, probed.incarnation);
 }
 
@@ -256,6 +271,7 @@ void PathScheduler::route_works(Route& route) {
   pair.phase = Phase::leaving;
   ++unsettled_;
   pair.next_out = route.index;
+  TERN_DEBUG_ASSERT(pair.next_out < pair.out);
   post(pair.routes[pair.out], wire::LaneKind::leave, route.index);
 }
 
@@ -265,6 +281,7 @@ void PathScheduler::on_leave(Route& route, const wire::Header& header) {
   const auto index = uint8_t(header.flags & wire::kKindFlags);
   if (!takes(route) || header.token != pair.incident || index >= pair.routes.size()) return;
   pair.in = index;
+  TERN_DEBUG_ASSERT(index < pair.routes.size());
   post(pair.routes[pair.out], wire::LaneKind::left, index);
 }
 
@@ -276,6 +293,7 @@ void PathScheduler::on_left(Route& route, const wire::Header& header) {
   pair.phase = Phase::steady;
   --unsettled_;
   pair.out = pair.next_out;
+  TERN_DEBUG_ASSERT(pair.waiting.empty() || pair.phase == Phase::steady);
   ++counters().lane_failbacks;
   confirm_soon(pair);
   flush_waiting(pair);

@@ -57,6 +57,7 @@ void PathScheduler::add_path(Path& path) {
     remote_properties_.ordered_writes = false;
   }
   properties_.needs_cpu = properties_.needs_cpu || its.needs_cpu;
+  TERN_DEBUG_ASSERT(std::find(paths_.begin(), paths_.end(), &path) == paths_.end());
   paths_.push_back(&path);
 }
 
@@ -66,6 +67,7 @@ bool PathScheduler::reaches(PeerId peer) const {
 
 PathScheduler::Pair& PathScheduler::pair_at(PeerId peer) {
   if (pairs_.size() <= peer) pairs_.resize(size_t(peer) + 1);
+  TERN_DEBUG_ASSERT(!paths_.empty());
   if (!pairs_[peer]) {
     pairs_[peer] = std::make_unique<Pair>(peer, *this);
     Pair& pair = *pairs_[peer];
@@ -78,6 +80,7 @@ PathScheduler::Pair& PathScheduler::pair_at(PeerId peer) {
                              .index = uint8_t(pair.routes.size()),
                              .path_bit = uint8_t(1u << i)});
     }
+    TERN_DEBUG_ASSERT(!pair.routes.empty());
     for (Route& route : pair.routes) route.lane->owner = &route;
   }
   return *pairs_[peer];
@@ -100,6 +103,7 @@ PathScheduler::Kept& PathScheduler::keep(Pair& pair, const wire::Header& header,
   kept.pair = &pair;
   kept.header = header;
   kept.bytes = bytes;
+  TERN_DEBUG_ASSERT(!kept.user && !kept.in_path && !kept.confirmed && !kept.copied && !kept.heap);
   pair.kept.push_back(&kept);
   return kept;
 }
@@ -121,6 +125,7 @@ void PathScheduler::recycle(Kept& kept) {
 }
 
 std::byte* PathScheduler::memory_for_copy(Kept& kept) {
+  TERN_DEBUG_ASSERT(!kept.heap);
   if (kept.bytes > kSpareBytes && kept.bytes <= kCopyBytes) {
     if (spare_.empty()) {
       kept.heap = std::make_unique_for_overwrite<std::byte[]>(kCopyBytes);
@@ -138,6 +143,7 @@ bool PathScheduler::try_send(Lane& lane, const wire::Header& header, const void*
   auto& pair = static_cast<Pair&>(lane);
   if (!ready(pair) || pair.copied_bytes + bytes > kMaxCopiedBytes) return false;
   Route& route = pair.routes[pair.out];
+  TERN_DEBUG_ASSERT(pair.out < pair.routes.size() && pair.in < pair.routes.size());
   if (bytes > std::max(route.path->properties().eager_bytes, kAlwaysWholeBytes)) return false;
   used_ |= route.path_bit;
   const uint8_t confirmation = take_confirmation(pair);
@@ -159,6 +165,7 @@ void PathScheduler::enqueue(SendOperation& operation) {
   auto& pair = static_cast<Pair&>(*operation.lane);
   operation.total_bytes = operation.payload.remaining();
   operation.header_sent = false;
+  TERN_DEBUG_ASSERT(!operation.linked());
   if (pair.phase == Phase::lost) {
     unsendable_.push_back(&operation);
     hints_.dormant = false;
@@ -172,6 +179,7 @@ void PathScheduler::enqueue(SendOperation& operation) {
 void PathScheduler::forward(Pair& pair, SendOperation& operation) {
   TERN_ASSERT(!operation.linked());
   operation.header_sent = true;
+  TERN_DEBUG_ASSERT(ready(pair) || pair.phase == Phase::steady);
   Kept& kept = keep(pair, operation.header, operation.total_bytes);
   kept.user = &operation;
   kept.original = operation.payload;
@@ -212,6 +220,7 @@ void PathScheduler::inner_done(Kept& kept, Error error) {
 
 // Copies the payload so that the send completes.
 void PathScheduler::copy_of(Kept& kept) {
+  TERN_DEBUG_ASSERT(kept.user && !kept.copied && !kept.in_path);
   kept.original.pack(memory_for_copy(kept), kept.bytes);
   kept.copied = true;
   kept.pair->copied_bytes += kept.bytes;
@@ -237,6 +246,7 @@ void PathScheduler::release(Kept& kept) {
 }
 
 void PathScheduler::confirm_up_to(Pair& pair, uint64_t count) {
+  TERN_DEBUG_ASSERT(!pair.kept.front() || pair.kept.front()->pair == &pair);
   for (; pair.confirmed < count && pair.kept.front(); ++pair.confirmed) release(*pair.kept.pop_front());
 }
 
@@ -248,6 +258,7 @@ bool PathScheduler::withdraw(SendOperation& operation) {
       if (kept->user != &operation) continue;
       if (!kept->in_path || !pair.routes[pair.out].path->withdraw(kept->inner)) return false;
       IntrusiveList<Kept>::remove(kept);
+      TERN_DEBUG_ASSERT(pair.in_path != 0 && held_ != 0);
       --pair.in_path;
       --held_;
       recycle(*kept);
@@ -302,6 +313,7 @@ void PathScheduler::post(Route& route, wire::LaneKind kind, uint8_t path, uint32
   const wire::Header header = wire::make_lane_header(kind, path, route.pair->incident, incarnation, count);
   if (route.path->try_send(*route.lane, header, nullptr, 0)) return;
   Note* note = notes_.create();
+  TERN_DEBUG_ASSERT(route.pair && route.lane);
   note->owner = this;
   note->lane = route.lane;
   note->header = header;
@@ -314,6 +326,7 @@ void PathScheduler::post(Route& route, wire::LaneKind kind, uint8_t path, uint32
 
 void PathScheduler::count_arrival(Pair& pair, size_t bytes) {
   ++pair.arrived;
+  TERN_DEBUG_ASSERT(pair.told < pair.arrived && pair.phase != Phase::lost);
   pair.untold_bytes += bytes;
   // A longer one holds its sender's memory.
   const bool soon = bytes > kCopyBytes || pair.untold_bytes >= kConfirmBytes;
@@ -323,6 +336,7 @@ void PathScheduler::count_arrival(Pair& pair, size_t bytes) {
 void PathScheduler::confirm_soon(Pair& pair) {
   if (pair.confirm_due) return;
   pair.confirm_due = true;
+  TERN_DEBUG_ASSERT(std::find(confirms_due_.begin(), confirms_due_.end(), &pair) == confirms_due_.end());
   confirms_due_.push_back(&pair);
   hints_.dormant = false;
 }
@@ -332,12 +346,14 @@ void PathScheduler::tell_arrived() {
   std::vector<Pair*> due;
   due.swap(confirms_due_);
   for (Pair* pair : due) {
+    TERN_DEBUG_ASSERT(pair->confirm_due);
     pair->confirm_due = false;
     // After `leave` nothing more may use the old lane; `on_left` calls this again, a resume confirms by itself.
     if (pair->told == pair->arrived || pair->phase != Phase::steady) continue;
     Route& route = pair->routes[pair->out];
     const wire::Header header = wire::make_lane_header(wire::LaneKind::confirm, 0, pair->incident, 0, pair->arrived);
     if (route.path->try_send(*route.lane, header, nullptr, 0)) {
+      TERN_DEBUG_ASSERT(pair->told <= pair->arrived);
       pair->told = pair->arrived;
       pair->untold_bytes = 0;
     } else {
@@ -370,6 +386,7 @@ TupleQueues* PathScheduler::tuple_queues() {
       Route& route = pair.routes[pair.out];
       if (pair.phase != Phase::steady || pair.out != 0 || route.path != paths_.front()) return nullptr;
       pair.queues = true;
+      TERN_DEBUG_ASSERT(pair.routes[0].state == RouteState::up);
       used_ |= route.path_bit;
       return route.lane;
     });

@@ -17,6 +17,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include "base/assert.h"
 
 namespace tern::shm {
 
@@ -44,6 +45,7 @@ class CopyRates {
   /// `bytes` of a message of `of_bytes` were transferred in `ns`.
   void took(Kind kind, size_t of_bytes, size_t bytes, uint64_t ns) {
     Class& c = classes_[class_of(of_bytes)];
+    TERN_DEBUG_ASSERT(bytes != 0 && bytes <= of_bytes);
     Record &mine = c[size_t(kind)], &other = c[size_t(kind) ^ 1];
     const float sample = float(ns) * 1024 / float(bytes);
     const float share = float(bytes) / float(of_bytes);

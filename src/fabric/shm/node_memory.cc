@@ -18,6 +18,7 @@ bool NodeMemory::allocate(size_t bytes, uint64_t& offset, size_t zeroed) {
     begin = piece.end;
   }
   if (begin + size > shm::kArenaBytes) return false;
+  TERN_DEBUG_ASSERT(!used_.contains(begin) && begin % shm::kPage == 0);
   used_.emplace(begin, Piece{begin + size});
   std::byte* place = node_.arena(node_.my_slot()) + begin;
   std::memset(place, 0, std::min<size_t>(size, zeroed));  // only what the caller wants zero is touched

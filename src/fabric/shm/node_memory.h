@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 
+#include "base/assert.h"
 #include "fabric/shm/node.h"
 
 namespace tern {
@@ -36,6 +37,7 @@ class NodeMemory {
   /// and needs no memory: destructors call it.
   void release_when(uint64_t offset, const std::atomic<uint32_t>& left, uint32_t users) {
     Piece& piece = used_.at(begin_of(offset));
+    TERN_DEBUG_ASSERT(!piece.left && users != 0);
     piece.left = &left;
     piece.users = users;
   }

@@ -82,7 +82,9 @@ ShmPath::ShmPath(std::unique_ptr<ShmNode> node, Sink& sink, const Tunables& tuna
     peer.in_spill = node_->spill(me, slot);
     peer.in_progress = &node_->progress(me, slot);
     peer.rates = &node_->rates(me, slot);
+    TERN_DEBUG_ASSERT(!by_rank_[peer.id] && peer.capacity <= ring);
     by_rank_[peer.id] = &peer;
+    TERN_DEBUG_ASSERT(peer.slot != me);
     if (node_->life_line(slot) < 0) continue;
     event.data.u32 = slot;
     epoll_ctl(epoll_, EPOLL_CTL_ADD, node_->life_line(slot), &event);
@@ -99,6 +101,7 @@ int ShmPath::poll() {
   int done = poll_rings();
   for (size_t i = 0; i < busy_.size();) {
     Peer& peer = *busy_[i];
+    TERN_DEBUG_ASSERT(peer.queued);
     done += advance_queue(peer);
     if (peer.queued) ++i;  // otherwise it has left busy_, and another one is in its place
   }
@@ -114,6 +117,7 @@ int ShmPath::complete_finished() {
   for (size_t i = 0; i < count; ++i) {
     SendOperation* operation = finished_.pop_front();
     TERN_ASSERT(operation);
+    TERN_DEBUG_ASSERT(finished_count_ != 0);
     --finished_count_;
     Error error;
     if (!operation->header_sent || operation->payload.remaining() != 0) error = lost_error(operation->lane->id);
@@ -152,6 +156,7 @@ bool ShmPath::arm() {
 void ShmPath::disarm() {
   if (!asleep_) return;
   asleep_ = false;
+  TERN_DEBUG_ASSERT(cell_quantum_ == 1 && quantum_ == 1);
   cell_quantum_ = kCellQuantum;
   quantum_ = quantum_awake();
   // Not woken by the doorbell: perhaps by a life line.
@@ -167,6 +172,7 @@ int ShmPath::check_lives() {
   const int count = epoll_wait(epoll_, events, 16, 0);
   for (int i = 0; i < count; ++i) {
     const uint32_t slot = events[i].data.u32;
+    TERN_DEBUG_ASSERT(slot == kDoorbellTag || (slot < peers_.size() && peers_[slot]));
     if (slot == kDoorbellTag) continue;
     epoll_ctl(epoll_, EPOLL_CTL_DEL, node_->life_line(slot), nullptr);
     if (node_->block(slot).left.load(std::memory_order_acquire) == 0) done += lose(*peers_[slot]);
@@ -180,6 +186,7 @@ int ShmPath::lose(Peer& peer) {
   // What it had published before it ended is still valid.
   int done = 0;
   while (int n = drain(peer)) done += n;
+  TERN_DEBUG_ASSERT(!peer.lost);
   peer.lost = true;
   peer.open = false;
   if (peer.landing_open) {
@@ -187,6 +194,7 @@ int ShmPath::lose(Peer& peer) {
     sink_.on_landed(peer, peer.landing_header, peer.landing, peer.landing_total, lost_error(peer.id));
   }
   while (SendOperation* operation = peer.queue.pop_front()) operation->done(*operation, lost_error(peer.id));
+  TERN_DEBUG_ASSERT(peer.queue.empty() && !peer.open && !peer.landing_open);
   sink_.on_peer_lost(peer, lost_error(peer.id));
   return done + 1;
 }
@@ -206,6 +214,7 @@ bool ShmPath::add_copy_lock(RemoteKey& key) {
   if (free_locks_.empty()) return false;
   const uint32_t offset = free_locks_.back();
   free_locks_.pop_back();
+  TERN_DEBUG_ASSERT(offset % sizeof(uint64_t) == 0 && offset <= shm::kLentBytes - sizeof(uint64_t));
   if (++lock_generation_ == 0) ++lock_generation_;
   auto* word = reinterpret_cast<uint64_t*>(node_->lent(node_->my_slot()) + offset);
   std::atomic_ref(*word).store(uint64_t{lock_generation_} * 2, std::memory_order_relaxed);
@@ -218,6 +227,7 @@ void ShmPath::make_copy_locks() {
   RemoteKey where;
   if (!lend(shm::kPage, where)) return;
   for (uint32_t i = shm::kPage / sizeof(uint64_t); i-- > 0;) {
+    TERN_DEBUG_ASSERT(where.words[0] == kKeyLent);
     free_locks_.push_back(uint32_t(where.words[1]) + i * uint32_t(sizeof(uint64_t)));
   }
 }
@@ -233,6 +243,7 @@ bool ShmPath::try_lock_copy(Lane* owner, const RemoteKey& key) {
 }
 
 void ShmPath::conceal(const RemoteKey& key) {
+  TERN_DEBUG_ASSERT(key.words[0] != kKeyPrivate || uint32_t(key.words[1]) <= shm::kLentBytes - sizeof(uint64_t));
   if (key.words[0] == kKeyPrivate && key.words[1] != 0) free_locks_.push_back(uint32_t(key.words[1]));
 }
 
@@ -242,6 +253,7 @@ bool ShmPath::can_get(Lane& lane) {
   if (peer.attach < 0) {
     peer.pid = node_->port().probe(peer.slot, node_->block(peer.slot), node_->life_line(peer.slot), peer.attach_writes);
     peer.attach = peer.pid > 0;
+    TERN_DEBUG_ASSERT(peer.attach == 0 || peer.attach == 1);
   }
   return peer.attach == 1;
 }
@@ -254,6 +266,7 @@ std::byte* ShmPath::lend(size_t bytes, RemoteKey& key) {
   if (lent_ + bytes > shm::kLentBytes) return nullptr;
   std::byte* memory = node_->lent(node_->my_slot()) + lent_;
   lent_ += bytes;
+  TERN_DEBUG_ASSERT(lent_ <= shm::kLentBytes);
   key.words[0] = kKeyLent;
   key.words[1] = uint64_t(memory - node_->lent(node_->my_slot()));
   return memory;
@@ -287,6 +300,7 @@ bool ShmPath::is_timed(const Cursor& memory, size_t bytes) const {
 // A stream is received whole.
 void ShmPath::streamed(Peer& peer) {
   const uint64_t ns = node_->port().now_ns() - peer.stream_in_ns;
+  TERN_DEBUG_ASSERT(peer.stream_in_ns != 0 && peer.landing_total != 0 && peer.landing_left == 0);
   peer.rates->took(shm::CopyRates::Kind::stream, peer.landing_total, peer.landing_total, ns);
 }
 
@@ -305,6 +319,7 @@ bool ShmPath::peer_has_polled(Lane& lane) {
 Error ShmPath::copy_across(TransferOperation& operation, CopyAcross copy) {
   auto& peer = static_cast<Peer&>(*operation.lane);
   peer.beat_seen = node_->block(peer.slot).beat.load(std::memory_order_relaxed);
+  TERN_DEBUG_ASSERT(peer.attach == 1 && peer.pid > 0);
   std::atomic<uint32_t>& copying = node_->block(node_->my_slot()).copying;
   copying.store(1, std::memory_order_relaxed);
   const bool timed = is_timed(operation.local, operation.bytes);
@@ -312,6 +327,7 @@ Error ShmPath::copy_across(TransferOperation& operation, CopyAcross copy) {
   Error error = (node_->port().*copy)(peer.pid, operation.local, operation.remote_address, operation.bytes);
   if (timed && !error) {
     const size_t all = std::max(operation.bytes, operation.of_bytes);
+    TERN_DEBUG_ASSERT(operation.bytes != 0);
     peer.rates->took(shm::CopyRates::Kind::attach, all, operation.bytes, node_->port().now_ns() - began);
   }
   copying.store(0, std::memory_order_relaxed);

@@ -55,6 +55,7 @@ bool ShmPath::find_senders() {
       const size_t slot = word * 64 + size_t(std::countr_zero(fresh));
       if (slot >= peers_.size() || !peers_[slot] || peers_[slot]->polled) continue;
       peers_[slot]->polled = true;
+      TERN_DEBUG_ASSERT(!peers_[slot]->lost);
       active_.push_back(peers_[slot].get());
       found = true;
     }
@@ -91,6 +92,7 @@ void ShmPath::take(Lane& lane) {
   if (kind != shm::CellKind::message) {
     shm::Chunk chunk;
     std::memcpy(&chunk, cell.body, sizeof chunk);
+    TERN_DEBUG_ASSERT(chunk.end >= peer.in_consumed);
     peer.in_consumed = chunk.end;
   }
   peer.streak = 0;
@@ -125,9 +127,11 @@ int ShmPath::drain(Peer& peer) {
     peer.streak = 0;
     const auto info = uint32_t(word);
     if (shm::CellKind(info >> shm::kKindShift) == shm::CellKind::message) [[likely]] {
+      TERN_DEBUG_ASSERT(info <= shm::kInlineBytes && !peer.landing_open);
       sink_.on_message(peer, cell.header, cell.body, info);  // kind message is 0: the rest is the length
     } else if (shm::CellKind(info >> shm::kKindShift) == shm::CellKind::moved) [[unlikely]] {
       peer.diverted = true;
+      TERN_DEBUG_ASSERT(!peer.landing_open && node_->spill_cells() != 0);
     } else {
       if (taken != 0) prefetch_chunk(peer, peer.expected + kChunksAhead);
       receive_chunk(peer, cell, info);
@@ -180,6 +184,7 @@ void ShmPath::receive_chunk(Peer& peer, shm::Cell& cell, uint32_t info) {
     if (bytes == chunk.total_bytes) {
       sink_.on_message(peer, cell.header, data, bytes);
     } else {
+      TERN_DEBUG_ASSERT(!peer.landing_open && bytes < chunk.total_bytes);
       peer.landing_header = cell.header;
       peer.landing_total = peer.landing_left = chunk.total_bytes;
       peer.landing = sink_.on_header(peer, cell.header, chunk.total_bytes);
@@ -190,6 +195,7 @@ void ShmPath::receive_chunk(Peer& peer, shm::Cell& cell, uint32_t info) {
   } else {
     land(peer, data, bytes);
   }
+  TERN_DEBUG_ASSERT(chunk.end >= peer.in_consumed);
   peer.in_consumed = chunk.end;
 }
 
@@ -214,6 +220,8 @@ inline void ShmPath::give_back(Peer& peer) {
 void ShmPath::give_back_now(Peer& peer) {
   if (peer.published == peer.expected - 1 && peer.in_published == peer.in_consumed) return;
   peer.published = peer.expected - 1;
+  TERN_DEBUG_ASSERT(int32_t(peer.published - peer.in_progress->cells.load(std::memory_order_relaxed)) >= 0);
+  TERN_DEBUG_ASSERT(peer.in_consumed >= peer.in_published);
   peer.in_published = peer.in_consumed;
   peer.in_progress->cells.store(peer.published, std::memory_order_release);
   peer.in_progress->data.store(peer.in_published, std::memory_order_release);

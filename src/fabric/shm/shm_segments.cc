@@ -121,6 +121,7 @@ Error ShmSegments::allocate(size_t bytes, NodeSegment& made, size_t alignment_by
   auto* control = new (last) Control{};
   control->bytes.store(bytes, std::memory_order_relaxed);
   control->users.store(1, std::memory_order_release);
+  TERN_DEBUG_ASSERT(!made_.contains(begin) && reinterpret_cast<uintptr_t>(at) % alignment_bytes == 0);
   made_.emplace(begin, Made{begin + whole, control});
   made = {at, bytes, {{offset, bytes + 1}}};
   return {};
@@ -151,12 +152,14 @@ Error ShmSegments::attach(const SegmentKey& key, NodeSegment& attached, size_t a
   }
   munmap(control, shm::kPage);  // `release` maps it again, so that users need not keep it
   attached = {at, bytes, key};
+  TERN_DEBUG_ASSERT(reinterpret_cast<uintptr_t>(at) % alignment_bytes == 0);
   return {};
 }
 
 void ShmSegments::release(NodeSegment& segment) {
   if (segment.empty()) return;
   const uint64_t offset = segment.key.words[0], data = shm::Layout::up(segment.bytes ? segment.bytes : 1);
+  TERN_DEBUG_ASSERT(offset >= space(0) && offset % shm::kPage == 0);
   munmap(segment.data, data);
   segment = {};
   std::byte* last = map(offset + data, shm::kPage);
@@ -173,6 +176,7 @@ void ShmSegments::release(NodeSegment& segment) {
 void ShmSegments::collect() {
   std::erase_if(made_, [&](const auto& entry) {
     const auto& [begin, made] = entry;
+    TERN_DEBUG_ASSERT(made.end > begin);
     if (made.control->emptied.load(std::memory_order_acquire) == 0) return false;
     munmap(made.control, shm::kPage);
     give_back(space(node_.my_slot()) + made.end - shm::kPage, shm::kPage);

@@ -40,6 +40,8 @@ uint32_t ShmPath::free_cells(Peer& peer) {
 }
 
 void ShmPath::publish(Peer& peer, shm::CellKind kind, uint32_t bytes) {
+  TERN_DEBUG_ASSERT(!peer.spilling && bytes < (uint32_t{1} << shm::kKindShift) &&
+                    int32_t(peer.limit - peer.next) >= -1);
   peer.out_cells[peer.next % shm::kCells].word.store(shm::cell_word(peer.next, kind, bytes), std::memory_order_release);
   ++peer.next;
 }
@@ -55,6 +57,7 @@ bool ShmPath::try_send(Lane& lane, const wire::Header& header, const void* paylo
       prefetch_to_write(&peer.out_cells[(peer.next + ahead) % shm::kCells]);
     }
   }
+  TERN_DEBUG_ASSERT(peer.activated && peer.queue.empty() && !peer.spilling);
   wire::copy_header(cell.header, header);
   copy_upto_32(cell.body, payload, bytes);
   publish(peer, shm::CellKind::message, uint32_t(bytes));
@@ -66,6 +69,7 @@ bool ShmPath::try_send(Lane& lane, const wire::Header& header, const void* paylo
 void ShmPath::activate(Peer& peer) {
   const uint32_t me = node_->my_slot();
   node_->block(peer.slot).senders[me / 64].fetch_or(uint64_t{1} << (me % 64), std::memory_order_seq_cst);
+  TERN_DEBUG_ASSERT(!peer.activated);
   peer.activated = true;
   update_open(peer);
 }
@@ -93,6 +97,7 @@ bool ShmPath::try_send_slow(Peer& peer, const wire::Header& header, const void* 
     }
     std::memcpy(place, source + sent, size);
     chunk.total_bytes = bytes;
+    TERN_DEBUG_ASSERT(size != 0 && chunk.offset + size <= peer.capacity);
     chunk.began_ns = 0;
     shm::Cell& cell = peer.out_cells[peer.next % shm::kCells];
     if (sent == 0) wire::copy_header(cell.header, header);
@@ -115,6 +120,7 @@ void ShmPath::prefetch_data(Peer& peer, uint32_t offset) {
 
 /// Whether `bytes` in `chunks` pieces find room now, whatever the gap before the end of the ring.
 bool ShmPath::fits(Peer& peer, size_t bytes, uint32_t chunks) {
+  TERN_DEBUG_ASSERT(chunks != 0 && peer.head >= peer.consumed_seen);
   if (free_cells(peer) < chunks) return false;
   const size_t need = aligned(bytes) + size_t{chunks} * kAlign + std::min<size_t>(bytes, largest_chunk_);
   if (peer.capacity - (peer.head - peer.consumed_seen) >= need) return true;
@@ -127,6 +133,7 @@ bool ShmPath::fits(Peer& peer, size_t bytes, uint32_t chunks) {
 /// Room for one chunk in one piece; null when there is none. Fills in `offset` and `end`.
 std::byte* ShmPath::reserve(Peer& peer, uint32_t bytes, shm::Chunk& chunk) {
   const uint32_t need = aligned(bytes);
+  TERN_DEBUG_ASSERT(bytes != 0 && peer.offset <= peer.capacity && peer.head >= peer.consumed_seen);
   bool wrap = false;
   uint32_t gap = 0;
   if (peer.offset + need > peer.capacity) {
@@ -136,6 +143,7 @@ std::byte* ShmPath::reserve(Peer& peer, uint32_t bytes, shm::Chunk& chunk) {
     const uint32_t most = uint32_t(node_->ring_bytes());
     if (peer.grow && peer.capacity < most && lap_start <= peer.consumed_seen) {
       peer.capacity = std::min(2 * peer.capacity, most);
+      TERN_DEBUG_ASSERT(peer.capacity <= node_->ring_bytes());
       peer.grow = false;
     }
     wrap = peer.offset + need > peer.capacity;
@@ -151,6 +159,7 @@ std::byte* ShmPath::reserve(Peer& peer, uint32_t bytes, shm::Chunk& chunk) {
   if (wrap) {
     peer.head += gap;
     peer.offset = 0;
+    TERN_DEBUG_ASSERT(gap <= peer.capacity);
   }
   TERN_DEBUG_ASSERT(peer.offset + need <= peer.capacity && peer.head + need - peer.consumed_seen <= peer.capacity);
   chunk.offset = peer.offset;
@@ -178,6 +187,7 @@ bool ShmPath::spill(Peer& peer, const wire::Header& header, const void* payload,
   if (!peer.spilling) {
     publish(peer, shm::CellKind::moved, 0);
     peer.spilling = true;
+    TERN_DEBUG_ASSERT(!peer.queued || !peer.queue.empty());
     peer.open = false;
   }
   TERN_ASSERT(node_->spill_cells() != 0);
@@ -196,6 +206,7 @@ bool ShmPath::return_to_ring(Peer& peer) {
   if (peer.lost || free_cells(peer) < shm::kCells / 2) return false;
   TERN_ASSERT(peer.spilling);
   shm::SpillCell& cell = peer.out_spill[peer.next % node_->spill_cells()];
+  TERN_DEBUG_ASSERT(free_cells(peer) != 0);
   cell.word.store(shm::cell_word(peer.next, shm::CellKind::moved, 0), std::memory_order_release);
   ++peer.next;
   peer.spilling = false;
@@ -217,6 +228,7 @@ void ShmPath::enqueue(SendOperation& operation) {
   peer.open = false;
   if (!peer.queued) {
     peer.queued = true;
+    TERN_DEBUG_ASSERT(std::find(busy_.begin(), busy_.end(), &peer) == busy_.end());
     busy_.push_back(&peer);
     // Armed for arrivals only, by a thread that sleeps: from now on it must be woken for room, too.
     if (asleep_) node_->declare_asleep(shm::kAsleep | shm::kWantsSpace);
@@ -227,6 +239,7 @@ void ShmPath::enqueue(SendOperation& operation) {
 bool ShmPath::withdraw(SendOperation& operation) {
   auto& peer = static_cast<Peer&>(*operation.lane);
   if (operation.header_sent || peer.lost || !operation.linked()) return false;
+  TERN_DEBUG_ASSERT(peer.queued && !operation.header_sent);
   IntrusiveList<SendOperation>::remove(&operation);
   if (peer.queue.empty()) advance_queue(peer);
   return true;
@@ -244,6 +257,7 @@ int ShmPath::advance_queue(Peer& peer) {
     }
     peer.stream_out_ns = 0;
     peer.queue.pop_front();
+    TERN_DEBUG_ASSERT(peer.lost || operation->payload.remaining() == 0);
     finished_.push_back(operation);
     ++finished_count_;
     ++left;
@@ -251,6 +265,7 @@ int ShmPath::advance_queue(Peer& peer) {
   if (moved) node_->notify(peer.slot);
   if (peer.queue.empty() && peer.queued) {
     peer.queued = false;
+    TERN_DEBUG_ASSERT(std::find(busy_.begin(), busy_.end(), &peer) != busy_.end());
     busy_.erase(std::find(busy_.begin(), busy_.end(), &peer));
     update_open(peer);
   }
@@ -271,11 +286,13 @@ bool ShmPath::spills(Peer& peer, const SendOperation& operation) {
 /// True when all of it is in the ring, or beside it.
 bool ShmPath::advance_operation(Peer& peer, SendOperation& operation) {
   Cursor& payload = operation.payload;
+  TERN_DEBUG_ASSERT(payload.remaining() <= operation.total_bytes && !peer.lost);
   if (spills(peer, operation)) {
     std::byte body[sizeof(shm::SpillCell::body)];
     Cursor(payload).pack(body, operation.total_bytes);
     if (!spill(peer, operation.header, body, operation.total_bytes)) return false;
     payload.skip(operation.total_bytes);
+    TERN_DEBUG_ASSERT(payload.remaining() == 0);
     operation.header_sent = true;
     return true;
   }
@@ -287,6 +304,7 @@ bool ShmPath::advance_operation(Peer& peer, SendOperation& operation) {
     payload.pack(cell.body, operation.total_bytes);
     operation.header_sent = true;
     publish(peer, shm::CellKind::message, uint32_t(operation.total_bytes));
+    TERN_DEBUG_ASSERT(payload.remaining() == 0);
     return true;
   }
   while (payload.remaining() != 0) {
@@ -313,6 +331,7 @@ bool ShmPath::space_came(Peer& peer) {
   const uint32_t limit = peer.out_progress->cells.load(std::memory_order_acquire) + shm::kUsableCells;
   const uint64_t consumed = peer.out_progress->data.load(std::memory_order_acquire);
   const bool came = limit != peer.limit || consumed != peer.consumed_seen;
+  TERN_DEBUG_ASSERT(int32_t(limit - peer.limit) >= 0 && consumed >= peer.consumed_seen && consumed <= peer.head);
   peer.limit = limit;
   peer.consumed_seen = consumed;
   return came;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/intrusive_list.h"
 #include "fabric/tcp/links.h"
@@ -29,6 +30,7 @@ class Admission {
   bool full() const { return count_ >= kMaxUnproven; }
   void add(Setup& setup, uint64_t now_ns) {
     setup.deadline_ns = now_ns + kUnprovenDeadline_ns;
+    TERN_DEBUG_ASSERT(!setup.linked());
     unproven_.push_back(&setup);
     ++count_;
   }
@@ -36,6 +38,7 @@ class Admission {
   void remove(Setup& setup) {
     if (!setup.linked()) return;
     setup.unlink();
+    TERN_DEBUG_ASSERT(count_ != 0);
     --count_;
   }
   /// Which connection to drop for a new one: the oldest that has not even greeted, else the oldest if its grace is

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/assert.h"
 #include "fabric/tcp/links.h"
 
 namespace tern::tcp {
@@ -15,6 +16,7 @@ class CallTimers {
   bool empty() const { return streams_.empty(); }
   void set(Stream& stream, bool timed) {
     if (stream.timed == timed) return;
+    TERN_DEBUG_ASSERT((std::find(streams_.begin(), streams_.end(), &stream) == streams_.end()) == timed);
     stream.timed = timed;
     if (timed) streams_.push_back(&stream);
     else std::erase(streams_, &stream);

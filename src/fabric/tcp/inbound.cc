@@ -51,6 +51,7 @@ ssize_t TcpInbound::take(int handle, std::byte* to, size_t bytes) {
     size_t n = std::min(bytes, ready_bytes_);
     std::memcpy(to, ready_, n);
     ready_ += n;
+    TERN_DEBUG_ASSERT(n <= ready_bytes_);
     ready_bytes_ -= n;
     return ssize_t(n);
   }
@@ -64,6 +65,7 @@ ssize_t TcpInbound::take_away(int handle, size_t bytes) {
   if (ready_bytes_ != 0) {
     size_t n = std::min(bytes, ready_bytes_);
     ready_ += n;
+    TERN_DEBUG_ASSERT(n <= ready_bytes_);
     ready_bytes_ -= n;
     return ssize_t(n);
   }
@@ -97,9 +99,11 @@ TcpInbound::State TcpInbound::receive(int handle, int& handled) {
       return State::waits;
     }
     size_t room = kBufferBytes - end_;
+    TERN_DEBUG_ASSERT(begin_ <= end_ && end_ <= kBufferBytes);
     ssize_t n = take(handle, buffer_.get() + end_, room);
     if (n <= 0) return after(n);
     end_ += size_t(n);
+    TERN_DEBUG_ASSERT(end_ <= kBufferBytes);
     turn += size_t(n);
     State state = deliver_buffered(handled);
     if (state != State::more) return state;
@@ -112,6 +116,7 @@ TcpInbound::State TcpInbound::receive(int handle, int& handled) {
 TcpInbound::State TcpInbound::deliver_buffered(int& handled) {
   for (;;) {
     const std::byte* at = buffer_.get() + begin_;
+    TERN_DEBUG_ASSERT(begin_ <= end_ && !landing_now_);
     size_t available = end_ - begin_;
     wire::FrameHead head;
     wire::FrameResult result = wire::parse_frame(at, available, head);
@@ -164,6 +169,7 @@ TcpInbound::State TcpInbound::deliver_buffered(int& handled) {
     left_ = length - now;
     begin_ += sizeof head + now;
     landing_now_ = true;
+    TERN_DEBUG_ASSERT(left_ <= length);
     if (left_ != 0) {
       begin_ = end_ = 0;
       return State::more;
@@ -182,6 +188,7 @@ TcpInbound::State TcpInbound::on_stripe(const std::byte* payload) {
   TcpAssembly& assembly = shared_.assembly;
   if (index_ != 0 || assembly.open || !wire::parse_stripe(payload, assembly.table, assembly.total)) return State::wrong;
   assembly.missing = assembly.total;
+  TERN_DEBUG_ASSERT(index_ == 0);
   assembly.landing = shared_.sink.on_header(shared_.peer, assembly.table.header, size_t(assembly.total));
   assembly.landing_begin = assembly.landing.target.position();
   assembly.open = true;
@@ -207,11 +214,13 @@ bool TcpInbound::begin_part(const wire::FrameHead& head) {
   landing_.target.seek(assembly.landing_begin + size_t(offset));
   landing_.target.truncate(size_t(head.length()));
   mine |= uint64_t{1} << 63;  // begun: a second part of the same stream would be an error
+  TERN_DEBUG_ASSERT(announced());
   return true;
 }
 
 // The payload arriving at landing_ is complete.
 void TcpInbound::land(int& handled) {
+  TERN_DEBUG_ASSERT(left_ == 0 && landing_now_);
   landing_now_ = false;
   if (head_.type == wire::FrameType::message) {
     ++handled;
@@ -219,6 +228,7 @@ void TcpInbound::land(int& handled) {
     return;
   }
   TcpAssembly& assembly = shared_.assembly;
+  TERN_DEBUG_ASSERT(assembly.open && assembly.missing >= head_.length());
   assembly.missing -= head_.length();
   if (assembly.missing != 0) return;
   assembly.open = false;
@@ -256,6 +266,7 @@ TcpInbound::State TcpInbound::read_landing(int handle, int& handled) {
     }
   }
   if (n <= 0) return after(n);
+  TERN_DEBUG_ASSERT(size_t(n) <= left_);
   left_ -= size_t(n);
   if (left_ == 0) {
     land(handled);
@@ -286,6 +297,7 @@ TcpInbound::State TcpInbound::read_block(int handle) {
         raw_begin_ += sizeof head + head.length + tag;
         if (head.length == 0) continue;
         ready_ = at + sizeof head;
+        TERN_DEBUG_ASSERT(ready_bytes_ == 0);
         ready_bytes_ = head.length;
         return State::more;
       }
@@ -298,6 +310,7 @@ TcpInbound::State TcpInbound::read_block(int handle) {
     ssize_t n = shared_.port.receive(handle, raw_.data() + raw_end_, raw_.size() - raw_end_);
     if (n <= 0) return after(n);
     raw_end_ += size_t(n);
+    TERN_DEBUG_ASSERT(raw_end_ <= raw_.size());
   }
 }
 
@@ -329,6 +342,7 @@ void TcpInbound::drain(int handle) {
 void TcpInbound::begin() {
   if (!buffer_) buffer_.reset(new std::byte[kBufferBytes]);
   began_ = received_;
+  TERN_DEBUG_ASSERT(buffer_);
   error_ = 0;
 }
 

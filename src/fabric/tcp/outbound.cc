@@ -38,6 +38,7 @@ struct TcpOutbound::Batch {
 
   bool full() const { return piece_count + 2 > kMaxPieces; }
   void add(const void* data, size_t n) {
+    TERN_DEBUG_ASSERT(piece_count < kMaxPieces);
     pieces[piece_count++] = {const_cast<void*>(data), n};
     bytes += n;
   }
@@ -57,6 +58,7 @@ bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size
   std::memcpy(at, &head, sizeof head);
   if (bytes != 0) std::memcpy(at + sizeof head, payload, bytes);
   if (shared_.sealed) {
+    TERN_DEBUG_ASSERT(empty() || held_);
     commit(frame);
     flush_blocks();
     return true;
@@ -73,8 +75,10 @@ bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size
     return false;
   }
   held_ = false;
+  TERN_DEBUG_ASSERT(size_t(n) <= waiting + frame);
   commit(frame);
   sent_ += size_t(n);
+  TERN_DEBUG_ASSERT(sent_ <= end_);
   return true;
 }
 
@@ -128,6 +132,7 @@ void TcpOutbound::say(wire::FrameType type) {
 void TcpOutbound::enqueue(SendOperation& operation) {
   operation.total_bytes = operation.payload.remaining();
   operation.header_sent = false;
+  TERN_DEBUG_ASSERT(!operation.linked());
   queue_.push_back(&operation);
   queued_bytes_ += kHeadBytes + operation.total_bytes;
 }
@@ -135,6 +140,7 @@ void TcpOutbound::enqueue(SendOperation& operation) {
 bool TcpOutbound::withdraw(SendOperation& operation) {
   if (!operation.linked() || operation.header_sent) return false;
   SendList::remove(&operation);
+  TERN_DEBUG_ASSERT(queued_bytes_ >= kHeadBytes + operation.total_bytes);
   queued_bytes_ -= kHeadBytes + operation.total_bytes;
   return true;
 }
@@ -145,6 +151,7 @@ bool TcpOutbound::pull() {
   if (!operation) return false;
   operation->header_sent = true;
   const size_t frame = kHeadBytes + operation->total_bytes;
+  TERN_DEBUG_ASSERT(queued_bytes_ >= frame);
   queued_bytes_ -= frame;
   const wire::FrameHead head = head_of(*operation);
   // (The log is not moved here: the batch points into it.)
@@ -162,6 +169,7 @@ bool TcpOutbound::pull() {
   segment.bytes = frame;
   segment.operation = operation;
   segment.payload_begin = operation->payload.position();
+  TERN_DEBUG_ASSERT(operation->payload.remaining() == operation->total_bytes);
   segment.head = head;
   end_ += frame;
   ++references_;
@@ -172,6 +180,7 @@ bool TcpOutbound::pull() {
 bool TcpOutbound::add_payload(Batch& batch, Segment& segment, size_t offset, size_t limit) {
   Cursor& payload = segment.operation->payload;
   payload.seek(segment.payload_begin + offset);
+  TERN_DEBUG_ASSERT(offset <= segment.operation->total_bytes);
   size_t left = std::min(segment.operation->total_bytes - offset, limit);
   if (left == 0) return true;
   if (payload.is_contiguous()) {
@@ -204,6 +213,7 @@ void TcpOutbound::gather(Batch& batch, size_t limit) {
     while (index != 0 && segments_[index - 1].end() > position) --index;
     Segment& segment = segments_[index];
     size_t offset = size_t(position - segment.begin), room = limit - batch.bytes;
+    TERN_DEBUG_ASSERT(position >= segment.begin && offset <= segment.bytes);
     size_t before = batch.bytes;
     bool whole = true;
     if (!segment.operation) {
@@ -271,6 +281,7 @@ TcpOutbound::Flush TcpOutbound::flush_sealed() {
         block_head_.crc = crc32c(batch.pieces[i].iov_base, batch.pieces[i].iov_len, block_head_.crc);
       block_head_sent_ = 0;
       told_ack_ = owed_ack_;
+      TERN_DEBUG_ASSERT(block_end_ >= sent_ && block_end_ <= end_);
     } else if (sent_ != block_end_) {
       gather(batch, size_t(block_end_ - sent_));
     }
@@ -285,6 +296,7 @@ TcpOutbound::Flush TcpOutbound::flush_sealed() {
     }
     size_t left = std::min(size_t(n), of_head);
     block_head_sent_ += left;
+    TERN_DEBUG_ASSERT(block_head_sent_ <= sizeof block_head_);
     sent_ += size_t(n) - left;
     if (size_t(n) < of_head + batch.bytes) return Flush::blocked;
   }
@@ -311,6 +323,7 @@ TcpOutbound::Flush TcpOutbound::flush_encrypted() {
       cipher_sent_ = 0;
       cipher_bytes_ = sizeof head + batch.bytes + TcpCipher::kTagBytes;
       told_ack_ = owed_ack_;
+      TERN_DEBUG_ASSERT(sent_ + batch.bytes <= end_);
       sent_ += batch.bytes;
     }
     ssize_t n = shared_.port.send(stream_, cipher_block_.get() + cipher_sent_, cipher_bytes_ - cipher_sent_, false);
@@ -320,6 +333,7 @@ TcpOutbound::Flush TcpOutbound::flush_encrypted() {
       return Flush::broken;
     }
     cipher_sent_ += size_t(n);
+    TERN_DEBUG_ASSERT(cipher_sent_ <= cipher_bytes_);
     if (cipher_sent_ != cipher_bytes_) return Flush::blocked;
   }
   return empty() ? Flush::all : Flush::blocked;

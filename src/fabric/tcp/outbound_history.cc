@@ -41,6 +41,7 @@ std::byte* TcpOutbound::reserve_slow(size_t bytes, bool force) {
   }
   log_begin_ = 0;
   log_end_ = used;
+  TERN_DEBUG_ASSERT(log_capacity_ >= used + bytes);
   return log_.get() + log_end_;
 }
 
@@ -55,14 +56,17 @@ void TcpOutbound::commit(size_t bytes) {
     segment.bytes = bytes;
     segment.at = log_end_;
   }
+  TERN_DEBUG_ASSERT(log_end_ + bytes <= log_capacity_);
   log_end_ += bytes;
   end_ += bytes;
+  TERN_DEBUG_ASSERT(acked_ <= end_);
 }
 
 // Bytes before `received` need no longer be kept.
 void TcpOutbound::forget(uint64_t received) {
   if (received <= acked_) return;
   acked_ = received;
+  TERN_DEBUG_ASSERT(acked_ <= std::max(sent_, most_sent_));
   while (!segments_.empty()) {
     Segment& segment = segments_.front();
     if (segment.end() > acked_) {
@@ -74,10 +78,12 @@ void TcpOutbound::forget(uint64_t received) {
       break;
     }
     if (segment.operation) {
+      TERN_DEBUG_ASSERT(references_ != 0);
       --references_;
       shared_.finished.push_back(segment.operation);
     }
     if (segment.own) {
+      TERN_DEBUG_ASSERT(owned_bytes_ >= segment.bytes);
       owned_bytes_ -= segment.bytes;
       if (segment.bytes <= kTailBytes) spare_ = std::move(segment.own);
     }
@@ -97,6 +103,7 @@ void TcpOutbound::ask_kernel() {
   if (unacknowledged < 0) return;
   // (Valid also when the connection has broken: the kernel drops its queue, but not its counts.)
   uint64_t since = sent_ - began_;
+  TERN_DEBUG_ASSERT(sent_ >= began_);
   if (uint64_t(unacknowledged) < since) forget(sent_ - uint64_t(unacknowledged));
 }
 
@@ -125,6 +132,7 @@ void TcpOutbound::settle() {
   const auto first = std::find_if(segments_.begin(), segments_.end(), [](auto& s) { return s.operation; });
   if (first->end() > sent_ && !is_eager(*first->operation)) return;
   const uint64_t most = end_ - first->begin;
+  TERN_DEBUG_ASSERT(first != segments_.end());
   if (most <= kTailBytes) (void)reserve(size_t(most));  // makes room for a copy; may ask the kernel
   if (most > kCopyUnasked) {
     ask_kernel();
@@ -161,6 +169,7 @@ bool TcpOutbound::free_by_copy(size_t at) {
     to = copy_out(segments_[i], std::max(from, segments_[i].begin), to);
     shared_.finished.push_back(segments_[i].operation);
   }
+  TERN_DEBUG_ASSERT(references_ >= run && run != 0);
   references_ -= run;
   const auto copied = segments_.begin() + ptrdiff_t(at);
   segments_.erase(copied + 1, copied + ptrdiff_t(run));
@@ -171,9 +180,11 @@ bool TcpOutbound::free_by_copy(size_t at) {
   if (to_log) {
     copy.at = log_end_;
     log_end_ += rest;
+    TERN_DEBUG_ASSERT(log_end_ <= log_capacity_);
   } else {
     copy.own = std::move(own);
     owned_bytes_ += rest;
+    TERN_DEBUG_ASSERT(owned_bytes_ <= kMaxLogBytes);
   }
   return true;
 }
@@ -181,6 +192,7 @@ bool TcpOutbound::free_by_copy(size_t at) {
 // What is in the segment from `from` on. Returns the end of the copy.
 std::byte* TcpOutbound::copy_out(Segment& segment, uint64_t from, std::byte* to) {
   size_t offset = size_t(from - segment.begin);
+  TERN_DEBUG_ASSERT(from >= segment.begin && from <= segment.end() && segment.operation);
   if (offset < kHeadBytes) {
     std::memcpy(to, reinterpret_cast<const std::byte*>(&segment.head) + offset, kHeadBytes - offset);
     to += kHeadBytes - offset;
@@ -209,6 +221,7 @@ bool TcpOutbound::resume(int handle, uint64_t received, bool trusted) {
   stream_ = handle;
   error_ = 0;
   trusted_ = trusted;
+  TERN_DEBUG_ASSERT(sent_ <= std::max(end_, most_sent_));
   told_ack_ = 0;
   cipher_sent_ = cipher_bytes_ = 0;
   return true;
@@ -237,6 +250,7 @@ void TcpOutbound::surrender(SendList& out) {
   while (SendOperation* operation = queue_.pop_front()) out.push_back(operation);
   queued_bytes_ = 0;
   acked_ = sent_ = end_;
+  TERN_DEBUG_ASSERT(segments_.empty() && queue_.empty());
   cipher_sent_ = cipher_bytes_ = 0;
   told_ack_ = owed_ack_;  // there is no connection to state it on
   log_begin_ = log_end_ = log_capacity_ = 0;

@@ -1,4 +1,5 @@
 #include "fabric/tcp/stripes.h"
+#include "base/assert.h"
 
 #include <algorithm>
 
@@ -33,6 +34,7 @@ struct Stripes::Stripe : ListHook<Stripe> {
     } else if (part.stream) {
       part.stream->rate.on_done(part.begin, {part.stream->outbound.acknowledged(), stripe.clock->now_ns()});
     }
+    TERN_DEBUG_ASSERT(stripe.left > 0);
     if (--stripe.left != 0) return;
     SendOperation& message = *stripe.message;
     Error result = std::move(stripe.error);
@@ -47,6 +49,7 @@ struct Stripes::Stripe : ListHook<Stripe> {
     part.header = wire::make_header(wire::Kind(0), 0, 0, 0, table.number, uint8_t(type));
     part.payload = payload;
     part.done = done;
+    TERN_DEBUG_ASSERT(!part.linked());
     ++left;
     stream.outbound.enqueue(part);
   }
@@ -69,6 +72,7 @@ void Stripes::send(Peer& peer, SendOperation& operation, std::span<Stream* const
   stripe->clock = &clock_;
   stripe->message = &operation;
   const uint64_t now = clock_.now_ns();
+  TERN_DEBUG_ASSERT(!open.empty());
   stripe->table.header = operation.header;
   stripe->table.number = peer.stripes;
   operation.total_bytes = total;
@@ -84,6 +88,7 @@ void Stripes::send(Peer& peer, SendOperation& operation, std::span<Stream* const
     payload.truncate(shares[i]);
     at += shares[i];
     stripe->parts[i].stream = open[i];
+    TERN_DEBUG_ASSERT(at <= begin + total);
     stripe->parts[i].begin = {open[i]->outbound.acknowledged(), now};
     stripe->send(stripe->parts[i], *open[i], wire::FrameType::part, payload);
   }

@@ -42,6 +42,7 @@ void TcpPath::accept_some(tcp::Listener& listener) {
     setup->where = from.text();
     Setup& entered = watched_.adopt(std::move(setup));
     admission_.add(entered, clock_.now_ns());
+    TERN_DEBUG_ASSERT(!entered.stream);
     watched_.watch(entered, kReadable);
     on_setup(entered, kReadable);  // usually its first bytes are here already
   }
@@ -80,6 +81,7 @@ void TcpPath::on_setup(Setup& setup, uint32_t events) {
     }
     if (!(events & kWritable)) return;
     setup.connected = true;
+    TERN_DEBUG_ASSERT(setup.stream);
     // A peer that computes may answer late: the kernel asks its kernel whether it is alive (ask_if_alive).
     setup.deadline_ns = kNever_ns;
     watched_.watch(setup, kReadable);
@@ -93,6 +95,7 @@ void TcpPath::on_setup(Setup& setup, uint32_t events) {
       std::string trouble = n == 0 ? "the connection was closed during the handshake" : errno_text(int(-n));
       return setup.stream ? attempt_failed(setup, trouble) : drop(setup);
     }
+    TERN_DEBUG_ASSERT(size_t(n) <= setup.handshake.need());
     setup.handshake.feed(bytes, size_t(n));
     if (setup.stream && setup.handshake.state() == TcpHandshake::State::asks) commit(setup);
     if (setup.handshake.state() == TcpHandshake::State::rubbish || !send_output(setup)) {
@@ -128,6 +131,7 @@ bool TcpPath::send_output(Setup& setup) {
 // how much it has received.
 void TcpPath::commit(Setup& setup) {
   Stream& stream = *setup.stream;
+  TERN_DEBUG_ASSERT(stream.setup == &setup);
   if (stream.link) {
     give_up_link(stream);
     stream.state = StreamState::calling;
@@ -160,6 +164,7 @@ void TcpPath::answer(Setup& setup) {
       give_up_link(*stream);  // the peer has lost it, or wants another
     }
   }
+  TERN_DEBUG_ASSERT(verdict != Verdict::accept || (stream && !stream->link));
   setup.handshake.decide(verdict, stream ? stream->inbound.received() : 0);
   if (!send_output(setup) || verdict != Verdict::accept) {
     drop(setup);
@@ -211,6 +216,7 @@ void TcpPath::establish(Setup& setup, Stream& stream) {
   link->where = setup.where;
   link->stream = &stream;
   stream.generation = ours ? setup.generation : setup.handshake.generation();
+  TERN_DEBUG_ASSERT(stream.generation != 0);
   if (ours) stream.confirmed = stream.generation;
   const uint64_t theirs = setup.handshake.received();
   const TcpKey out_key = setup.handshake.session_key(ours), in_key = setup.handshake.session_key(!ours);
@@ -220,6 +226,7 @@ void TcpPath::establish(Setup& setup, Stream& stream) {
   }
   drop(setup);
   stream.state = StreamState::established;
+  TERN_DEBUG_ASSERT(!stream.setup);
   stream.link = link.get();
   stream.retry_ns = kNever_ns;
   stream.host.forget();
@@ -228,7 +235,9 @@ void TcpPath::establish(Setup& setup, Stream& stream) {
   stream.closed = false;
   counters().tcp_connections = ++links_;
   counters().tcp_resumed += again;
+  TERN_DEBUG_ASSERT(links_ != 0);
   Link& entered = watched_.adopt(std::move(link));
+  TERN_DEBUG_ASSERT(entered.stream == &stream && stream.link == &entered);
   watched_.watch(entered, kReadable);
   const int handle = entered.handle.get();
   if (ours) port_->ask_if_alive(handle, false);

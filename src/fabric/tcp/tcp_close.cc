@@ -27,6 +27,7 @@ void TcpPath::doom(Peer& peer, int error_class, std::string trouble) {
   peer.error_class = error_class;
   if (peer.doomed) return;
   peer.doomed = true;
+  TERN_DEBUG_ASSERT(std::find(doomed_.begin(), doomed_.end(), &peer) == doomed_.end());
   doomed_.push_back(&peer);
 }
 
@@ -36,6 +37,7 @@ int TcpPath::lose_doomed() {
   now.swap(doomed_);
   int handled = 0;
   for (Peer* peer : now) {
+    TERN_DEBUG_ASSERT(peer->doomed);
     peer->doomed = false;
     bool calling = false;
     for (auto& stream : peer->streams) calling = calling || (stream && stream->state == StreamState::calling);
@@ -49,6 +51,7 @@ int TcpPath::lose_doomed() {
 void TcpPath::give_up(Lane& lane) {
   auto& peer = static_cast<Peer&>(lane);
   peer.given_up = true;
+  TERN_DEBUG_ASSERT(&peer_at(peer.id) == &peer);
   doom(peer, int(ErrorClass::proc_aborted), "given up for another path");
 }
 
@@ -58,6 +61,7 @@ bool TcpPath::reopen(Lane& lane, uint32_t) {
   if (peer.state != PeerState::lost || peer.doomed) return false;
   drop_streams(peer);
   peer.streams[0] = std::make_unique<Stream>(peer, 0, sending_);
+  TERN_DEBUG_ASSERT(peer.state == PeerState::lost && !peer.first().link);
   peer.state = PeerState::open;
   peer.announced = peer.given_up = false;
   peer.trouble.clear();
@@ -69,6 +73,7 @@ void TcpPath::drop_streams(Peer& peer) {
   for (auto& stream : peer.streams) {
     if (!stream) continue;
     bursts_.forget(*stream);
+    TERN_DEBUG_ASSERT(!stream->link && !stream->setup);
     if (stream->linked()) stream->unlink();
     stream.reset();
   }
@@ -100,12 +105,14 @@ int TcpPath::lose(Peer& peer) {
     if (stream->link) give_up_link(*stream);
     calls_.set(*stream, false);
     stream->state = StreamState::ended;
+    TERN_DEBUG_ASSERT(!stream->link);
     (void)stream->inbound.receive(-1, handled);  // what had arrived before the loss is still valid
     stream->inbound.abandon(peer.reason());
   }
   handled += fail_operations(peer);
   if ((!departed || peer.given_up) && !peer.announced) {
     peer.announced = true;
+    TERN_DEBUG_ASSERT(peer.state != PeerState::open);
     ++handled;
     sink_.on_peer_lost(peer, peer.reason());
   }
@@ -117,6 +124,7 @@ int TcpPath::lose(Peer& peer) {
 // have.)
 void TcpPath::give_up_link(Stream& stream) {
   Link& link = *stream.link;
+  TERN_DEBUG_ASSERT(link.stream == &stream && links_ != 0);
   port_->shutdown(link.handle.get(), true);
   stream.inbound.drain(link.handle.get());
   stream.outbound.detach();
@@ -152,6 +160,7 @@ int TcpPath::link_ended(Link& link, TcpInbound::State how) {
     drop_streams(peer);
     peer.candidates = {};
     peer.looked_up = false;
+    TERN_DEBUG_ASSERT(peer.state == PeerState::departed);
     return handled;
   }
   int said = stream.inbound.error() != 0 ? stream.inbound.error() : stream.outbound.error();
@@ -173,6 +182,7 @@ void TcpPath::link_broken(Stream& stream, std::string why, bool network_is_bad) 
   if (stream.setup) drop(*stream.setup);
   if (stream.link) give_up_link(stream);
   stream.loss = std::move(why);
+  TERN_DEBUG_ASSERT(!stream.link && !stream.setup);
   contact(stream);
   if (stream.peer.doomed) return;
   if (network_is_bad) {

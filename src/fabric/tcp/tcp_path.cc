@@ -37,6 +37,7 @@ TcpPath::Peer& TcpPath::peer_at(PeerId id) {
   if (peers_.size() <= id) peers_.resize(table_.size());
   std::unique_ptr<Peer>& slot = peers_[id];
   if (!slot) slot = std::make_unique<Peer>(id, sink_, sending_);
+  TERN_DEBUG_ASSERT(slot->id == id);
   return *slot;
 }
 
@@ -44,6 +45,7 @@ TcpPath::Stream& TcpPath::stream_at(Peer& peer, size_t index) {
   TERN_ASSERT(index < wire::kMaxStreams);
   std::unique_ptr<Stream>& slot = peer.streams[index];
   if (!slot) slot = std::make_unique<Stream>(peer, uint8_t(index), sending_);
+  TERN_DEBUG_ASSERT(slot->index == index && &slot->peer == &peer);
   return *slot;
 }
 
@@ -91,6 +93,7 @@ void TcpPath::end_bursts() {
 void TcpPath::enqueue(SendOperation& operation) {
   Peer& peer = static_cast<Peer&>(*operation.lane);
   if (peer.has_departed()) [[unlikely]] {
+    TERN_DEBUG_ASSERT(!operation.linked());
     peer.stranded.push_back(&operation);
     return doom(peer, peer.error_class, peer.trouble);
   }
@@ -131,6 +134,8 @@ bool TcpPath::flush(Stream& stream, bool more) {
   bool blocked = result == TcpOutbound::Flush::blocked;
   if (blocked && !stream.linked()) blocked_.push_back(&stream);
   if (!blocked && stream.linked()) stream.unlink();
+  TERN_DEBUG_ASSERT(blocked == stream.linked());
+  TERN_DEBUG_ASSERT(stream.link && stream.link->stream == &stream);
   if (result == TcpOutbound::Flush::broken) hot_.heat(*stream.link);
   watch_link(stream);
   if (armed_ != 0) [[unlikely]]
@@ -140,6 +145,7 @@ bool TcpPath::flush(Stream& stream, bool more) {
 
 bool TcpPath::try_again(Stream& stream) {
   const uint64_t acknowledged = stream.outbound.acknowledged();
+  TERN_DEBUG_ASSERT(stream.link);
   stream.outbound.settle();
   return flush(stream) || stream.outbound.acknowledged() != acknowledged;
 }
@@ -157,6 +163,7 @@ void TcpPath::ask_for(Stream& stream, uint64_t bytes) {
   const int wanted = int(std::clamp<uint64_t>(bytes, 1, kWakeBytes));
   if (stream.wake_bytes == wanted) return;
   stream.wake_bytes = wanted;
+  TERN_DEBUG_ASSERT(stream.link && wanted > 0);
   port_->set_wake_bytes(stream.link->handle.get(), wanted);
 }
 
@@ -166,6 +173,7 @@ int TcpPath::complete() {
     SendOperation* operation = sending_.finished.pop_front();
     if (!operation) break;
     ++done;
+    TERN_DEBUG_ASSERT(!operation->linked());
     operation->done(*operation, {});
   }
   return done;
@@ -192,6 +200,7 @@ int TcpPath::poll() {
 
 int TcpPath::poll_events() {
   rounds_since_events_ = 0;
+  TERN_DEBUG_ASSERT(armed_ >= 0);
   StreamPort::Event events[StreamPort::kMaxEvents];
   const int n = port_->events(events);
   int handled = 0;
@@ -222,6 +231,7 @@ int TcpPath::poll_events() {
 
 int TcpPath::receive(Link& link) {
   Stream& stream = *link.stream;
+  TERN_DEBUG_ASSERT(stream.link == &link);
   Peer& peer = stream.peer;
   int handled = 0;
   const uint64_t before = stream.inbound.received();
@@ -278,6 +288,7 @@ bool TcpPath::arriving() const {
 bool TcpPath::arm() {
   if (!sending_.finished.empty() || !doomed_.empty() || more_) return false;
   ++armed_;
+  TERN_DEBUG_ASSERT(armed_ > 0);
   const uint64_t now = clock_.now_ns();
   bool unsure = false;
   uint64_t nap_ns = tcp::LinkMonitor::kInterval_ns;

@@ -98,6 +98,7 @@ void TcpPath::shape(int handle) {
 }
 
 void TcpPath::drop(Setup& setup) {
+  TERN_DEBUG_ASSERT(!setup.stream || setup.stream->setup == &setup || !setup.stream->setup);
   admission_.remove(setup);
   if (setup.stream) setup.stream->setup = nullptr;
   watched_.retire(setup);
@@ -112,11 +113,13 @@ Error TcpPath::look_up(Peer& peer) {
   if (Error error = lookup_(peer.id, card)) return std::move(error).context("its address is not known");
   if (Error error = host_.ways_to(card, peer.candidates)) return error;
   peer.looked_up = true;
+  TERN_DEBUG_ASSERT(!peer.candidates.empty());
   return {};
 }
 
 // Begins to call: for the first time, or after a connection was lost.
 void TcpPath::contact(Stream& stream) {
+  TERN_DEBUG_ASSERT(!stream.link && !stream.setup);
   stream.state = StreamState::calling;
   calls_.set(stream, true);
   stream.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
@@ -221,6 +224,7 @@ bool TcpPath::host_answers(Stream& stream) {
 
 // The peer's trouble is that of all addresses of this round.
 void TcpPath::note_failure(Stream& stream, std::string trouble) {
+  TERN_DEBUG_ASSERT(!trouble.empty());
   stream.tried.push_back(std::move(trouble));
   stream.peer.trouble.clear();
   for (const std::string& one : stream.tried) stream.peer.trouble += (stream.peer.trouble.empty() ? "" : "; ") + one;
@@ -229,6 +233,7 @@ void TcpPath::note_failure(Stream& stream, std::string trouble) {
 // An outgoing attempt has ended without a connection.
 void TcpPath::attempt_failed(Setup& setup, const std::string& trouble) {
   Stream& stream = *setup.stream;
+  TERN_DEBUG_ASSERT(stream.setup == &setup);
   note_failure(stream, setup.where + ": " + trouble);
   if (setup.connected) {
     // The peer was alive, perhaps for a long time before it answered: the time limit starts again.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "fabric/tcp/links.h"
 
 namespace tern::tcp {
@@ -35,8 +36,10 @@ class WatchSet {
   void retire(Watched& watched) {
     if (watched.handle) watch(watched, 0);
     watched.handle.reset();
+    TERN_DEBUG_ASSERT(watched.kind != Watched::Kind::dead);
     watched.kind = Watched::Kind::dead;
     const size_t slot = watched.slot;
+    TERN_DEBUG_ASSERT(slot < all_.size() && all_[slot].get() == &watched);
     retired_.push_back(std::move(all_[slot]));
     if (slot + 1 != all_.size()) {
       all_[slot] = std::move(all_.back());

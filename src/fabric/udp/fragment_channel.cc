@@ -42,6 +42,7 @@ FragmentChannel::Sending& FragmentChannel::begin(const wire::Header& header, uin
   sending.bytes = bytes;
   sending.operation = operation;
   sending.total = uint32_t(wire::fragment_count(bytes));
+  TERN_DEBUG_ASSERT(sending.total != 0 && sendings_.size() <= kMessages);
   return sending;
 }
 
@@ -55,6 +56,7 @@ bool FragmentChannel::try_send(const wire::Header& header, const void* payload, 
 void FragmentChannel::enqueue(SendOperation& operation, uint64_t now_ns) {
   operation.total_bytes = operation.payload.remaining();
   operation.header_sent = false;
+  TERN_DEBUG_ASSERT(!operation.linked());
   queue_.push_back(&operation);
   fill(now_ns);
   flush(now_ns);
@@ -69,6 +71,7 @@ bool FragmentChannel::withdraw(SendOperation& operation) {
 // Copies the next fragment, from flat memory or from the operation.
 void FragmentChannel::copy(Sending& sending, const std::byte* flat) {
   const uint32_t index = sending.copied;
+  TERN_DEBUG_ASSERT(index < sending.total);
   const uint64_t offset = wire::fragment_offset(index);
   const uint64_t whole = index == 0 ? wire::kFirstFragmentBytes : wire::kFragmentBytes;
   const size_t bytes = size_t(std::min(sending.bytes - offset, whole));
@@ -89,6 +92,7 @@ void FragmentChannel::copy(Sending& sending, const std::byte* flat) {
   fragment->head.crc = crc_of(fragment->head, fragment->payload(), bytes);
   sending.fragments.push_back(fragment);
   ++sending.copied;
+  TERN_DEBUG_ASSERT(sending.copied <= sending.total);
   ready_.push_back(fragment);
 }
 
@@ -107,6 +111,7 @@ void FragmentChannel::fill(uint64_t) {
     }
     if (sending->copied < sending->total) continue;
     IntrusiveList<Sending>::remove(sending);
+    TERN_DEBUG_ASSERT(sending->operation && sending->operation->payload.remaining() == 0);
     link_.shared.finished.push_back(sending->operation);
     sending->operation = nullptr;
   }
@@ -144,6 +149,7 @@ void FragmentChannel::flush(uint64_t now_ns) {
     if (full_) break;
     IntrusiveList<Fragment>::remove(fragment);
     on_the_way_.push_back(fragment);
+    TERN_DEBUG_ASSERT(!fragment->flying);
     fragment->flying = true;
   }
   if (full_) retry_at_ns_ = now_ns + UdpShared::kFullWait_ns;
@@ -151,6 +157,7 @@ void FragmentChannel::flush(uint64_t now_ns) {
 
 void FragmentChannel::repeat(Fragment& fragment) {
   IntrusiveList<Fragment>::remove(&fragment);
+  TERN_DEBUG_ASSERT(fragment.flying);
   fragment.flying = false;
   link_.reopen(fragment.datagram(), fragment.bytes(), fragment.number);
   ++fragment.head.attempt;
@@ -198,6 +205,7 @@ void FragmentChannel::on_answer(const wire::Datagram& datagram, uint64_t now_ns)
   }
   if (said.index == 0) sending->cleared = true;
   ++sending->acknowledged;
+  TERN_DEBUG_ASSERT(sending->acknowledged <= sending->total);
   sending->fragments.erase(found);
   forget(fragment);
   while (!sendings_.empty() && sendings_.front().acknowledged == sendings_.front().total) sendings_.pop_front();
@@ -321,11 +329,13 @@ void FragmentChannel::open(const wire::FragmentHead& head, const std::byte* payl
     link_.shared.sink.on_message(link_.lane, head.header, payload, bytes);
     return;
   }
+  TERN_DEBUG_ASSERT(!reception_.active);
   reception_.active = true;
   reception_.header = head.header;
   reception_.bytes = head.bytes;
   reception_.there.assign(size_t(count), false);
   reception_.missing = uint32_t(count);
+  TERN_DEBUG_ASSERT(count > 1 && head.message == expected_);
   reception_.highest = 0;
   reception_.landing = link_.shared.sink.on_header(link_.lane, head.header, size_t(head.bytes));
   reception_.begin = reception_.landing.target.position();
@@ -337,6 +347,7 @@ void FragmentChannel::land(uint32_t index, const std::byte* payload, size_t byte
     if (!reception_.there[missed]) answer(DatagramType::nack, expected_, missed, kAnyAttempt);
   }
   reception_.highest = std::max(reception_.highest, index);
+  TERN_DEBUG_ASSERT(index < reception_.there.size() && !reception_.there[index] && reception_.missing != 0);
   reception_.there[index] = true;
   Cursor& target = reception_.landing.target;
   target.seek(reception_.begin + size_t(wire::fragment_offset(index)));

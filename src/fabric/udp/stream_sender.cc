@@ -43,6 +43,7 @@ StreamSender::Packet* StreamSender::make(size_t payload_bytes) {
   void* memory = link_.shared.pool.take(sizeof(Packet) + wire::kStreamOverhead + payload_bytes);
   auto* packet = new (memory) Packet;
   packet->capacity = uint32_t(payload_bytes);
+  TERN_DEBUG_ASSERT(payload_bytes <= UINT32_MAX);
   packet->offset = end_;
   return packet;
 }
@@ -71,6 +72,7 @@ void StreamSender::send(const wire::Header& header, const void* payload, size_t 
   append(header, static_cast<const std::byte*>(payload), bytes, waits);
   if (waits) {
     held_bytes_ += whole;
+    TERN_DEBUG_ASSERT(held_bytes_ <= kMaxHeld);
     link_.shared.holding = true;
   } else {
     push(now_ns, false);
@@ -95,6 +97,7 @@ void StreamSender::append(const wire::Header& header, const std::byte* payload, 
     if (first) std::memcpy(to, &head, kHeadBytes);
     if (part != 0) std::memcpy(to + front, payload + packed, part);
     packet->payload_bytes += uint32_t(front + part);
+    TERN_DEBUG_ASSERT(packet->payload_bytes <= packet->capacity);
     packed += part;
     end_ += front + part;
     packet = nullptr;
@@ -105,6 +108,7 @@ void StreamSender::append(const wire::Header& header, const std::byte* payload, 
 void StreamSender::enqueue(SendOperation& operation) {
   operation.total_bytes = operation.payload.remaining();
   operation.header_sent = false;
+  TERN_DEBUG_ASSERT(!operation.linked());
   queue_.push_back(&operation);
 }
 
@@ -120,6 +124,7 @@ void StreamSender::surrender(SendList& out) {
     while (Packet* packet = list->pop_front()) drop(*packet);
   }
   in_flight_bytes_ = held_bytes_ = repeats_ = 0;
+  TERN_DEBUG_ASSERT(in_flight_.empty() && lost_.empty() && queue_.empty());
   timeout_at_ns_ = lost_at_ns_ = ~uint64_t{0};
 }
 
@@ -150,6 +155,7 @@ StreamSender::Packet* StreamSender::build() {
   }
   TERN_ASSERT(at != 0);
   packet->payload_bytes = uint32_t(at);
+  TERN_DEBUG_ASSERT(at <= most && end_ + at <= limit_);
   end_ += at;
   link_.shared.clock.charge_copy(at);
   return packet;
@@ -175,6 +181,7 @@ StreamSender::Packet* StreamSender::next(uint64_t now_ns, bool beyond_window) {
 // length.
 void StreamSender::split(Packet& packet, IntrusiveList<Packet>& rest, uint64_t now_ns) {
   const size_t part = size_.split(packet.payload_bytes, silence_ != 0, now_ns);
+  TERN_DEBUG_ASSERT(part != 0 && packet.payload_bytes > 0);
   const size_t last = (packet.payload_bytes - 1) / part * part;
   for (size_t at = last; at != 0; at -= part) {
     const size_t bytes = std::min(part, packet.payload_bytes - at);
@@ -188,6 +195,7 @@ void StreamSender::split(Packet& packet, IntrusiveList<Packet>& rest, uint64_t n
   }
   link_.shared.clock.charge_copy(packet.payload_bytes - part);
   packet.payload_bytes = uint32_t(part);
+  TERN_DEBUG_ASSERT(part <= packet.capacity);
   packet.sendings = 0;
 }
 
@@ -201,6 +209,7 @@ void StreamSender::seal(Packet& packet, uint64_t now_ns) {
   head.offset = packet.offset;
   std::memcpy(packet.datagram() + sizeof(wire::DatagramHead), &head, sizeof head);
   packet.number = link_.close(packet.datagram(), packet.bytes(), wire::DatagramType::stream);
+  TERN_DEBUG_ASSERT(packet.number > packet.old_number);
   ++packet.sendings;
 }
 
@@ -235,6 +244,7 @@ bool StreamSender::push(uint64_t now_ns, bool beyond_window) {
             (packet->number != 0 ? lost_ : fresh_).push_front(packet);
             break;
           }
+          TERN_DEBUG_ASSERT(!packet->linked());
           in_flight_bytes_ += packet->bytes();
           seal(*packet, now_ns);
           sealed_.push_back(packet);
@@ -249,6 +259,7 @@ bool StreamSender::push(uint64_t now_ns, bool beyond_window) {
     link_.shared.counters->udp_sent += taken;
     for (size_t i = 0; i < taken; ++i) {
       Packet* gone = sealed_.pop_front();
+      TERN_DEBUG_ASSERT(gone && gone->number != 0);
       gone->sent_ns = now_ns;
       congestion_.on_sent(gone->bytes());
       in_flight_.push_back(gone);
@@ -292,6 +303,7 @@ struct StreamSender::Numbers {
       down[n++] = {first, last};
     }
     while (n != 0) ranges[count++] = down[--n];
+    TERN_DEBUG_ASSERT(count <= wire::kMaxAckRanges + 1);
   }
   bool contains(uint64_t number) const {
     for (size_t i = 0; i < count; ++i) {
@@ -353,7 +365,9 @@ uint64_t StreamSender::reorder_ns() const { return std::max(2 * trip_.smoothed_n
 // It is not in flight any more.
 void StreamSender::land(Packet& packet) {
   IntrusiveList<Packet>::remove(&packet);
+  TERN_DEBUG_ASSERT(in_flight_bytes_ >= packet.bytes());
   in_flight_bytes_ -= packet.bytes();
+  TERN_DEBUG_ASSERT(packet.old_number == 0 || repeats_ != 0);
   repeats_ -= packet.old_number != 0;
 }
 
@@ -378,6 +392,7 @@ void StreamSender::lose(Packet& packet) {
   } else {
     while (before && before->offset > packet.offset) before = lost_.previous(before);
   }
+  TERN_DEBUG_ASSERT(!packet.linked());
   lost_.insert_after(before, &packet);
 }
 

@@ -24,6 +24,7 @@ PostedReceive* Matching::older_wild(PostedReceive* exact, uint64_t context, int 
   if (!candidate || (exact && exact->order < candidate->order)) return exact;
   TERN_ASSERT(wild_count_ != 0);
   --wild_count_;
+  TERN_DEBUG_ASSERT(wild_count_ < posted_count_);
   return candidate;
 }
 
@@ -41,6 +42,7 @@ void Matching::post(PostedReceive& receive) {
   ++posted_count_;
   if (receive.wild()) {
     ++wild_count_;
+    TERN_DEBUG_ASSERT(wild_count_ <= posted_count_);
     wild_[context_bucket(receive.context)].push_back(&receive);
   } else {
     exact_[key_bucket(receive.context, receive.source, receive.tag)].push_back(&receive);
@@ -73,6 +75,8 @@ WaitingMessage* Matching::find_waiting_slow(uint64_t context, int source, int ta
 
 void Matching::add_waiting(WaitingMessage& message) {
   if (waiting_count_ > 2 * mask_) grow();
+  TERN_DEBUG_ASSERT(!static_cast<ListHook<ByKey>&>(message).linked() &&
+                    !static_cast<ListHook<ByArrival>&>(message).linked());
   ++waiting_count_;
   keyed_[key_bucket(message.context, message.source, message.tag)].push_back(&message);
   arrival_[context_bucket(message.context)].push_back(&message);
@@ -88,6 +92,7 @@ void Matching::grow() {
   auto arrival = std::move(arrival_);
   uint32_t buckets = 4 * (old_mask + 1);
   mask_ = buckets - 1;
+  TERN_DEBUG_ASSERT((mask_ & buckets) == 0 && mask_ > old_mask);
   exact_ = std::make_unique<PostedList[]>(buckets);
   wild_ = std::make_unique<PostedList[]>(buckets);
   keyed_ = std::make_unique<KeyList[]>(buckets);

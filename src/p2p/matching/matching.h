@@ -54,6 +54,7 @@ class Matching {
       found = exact.next(found);
     if (wild_count_ != 0) found = older_wild(found, context, source, tag);
     if (found) {
+      TERN_DEBUG_ASSERT(posted_count_ != 0);
       PostedList::remove(found);
       --posted_count_;
     }
@@ -124,6 +125,7 @@ class Matching {
     while (next != &message && !(next->context == message.context && later(*next))) next = list.next(next);
     if (next == &message) return;
     ArrivalList::remove(&message);
+    TERN_DEBUG_ASSERT(waiting_count_ > 1);
     list.insert_after(list.previous(next), &message);
   }
 

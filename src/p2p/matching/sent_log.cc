@@ -22,6 +22,7 @@ void SentLog::note_crossed(const Ready& ready, uint32_t token) {
     if (entry.token == token && entry.context == ready.context && entry.tag == ready.tag) {
       TERN_ASSERT(entry.serial == 0);
       entry.serial = ready.body.serial;
+      TERN_DEBUG_ASSERT(entry.serial != 0);
     }
   }
 }
@@ -31,6 +32,7 @@ void SentLog::pass(uint64_t context, int tag) {
   Key* key = key_of(context, tag);
   if (!key) return;
   const uint32_t gone = key->passed++;
+  TERN_DEBUG_ASSERT(!key->offers.empty());
   while (key->offers.front()->number == gone) {
     if (!drop_first(*key)) return;
   }
@@ -62,6 +64,7 @@ void SentLog::hold(const Ready& ready, uint32_t ahead) {
   Offer* offer = offers_.create();
   offer->ready = ready;
   offer->number = key->passed + ahead;
+  TERN_DEBUG_ASSERT(key->offers.empty() || !after(key->offers.back()->number, offer->number));
   key->offers.push_back(offer);
 }
 
@@ -107,6 +110,7 @@ void SentLog::restart() {
     while (Key* key = keys.front()) drop_first(*key);
   }
   logged_ = 0;
+  TERN_DEBUG_ASSERT(held() == 0);
   floor_ = 0;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/assert.h"
 #include "base/counters.h"
 #include "base/pool.h"
 #include "p2p/core/endpoint.h"
@@ -89,6 +90,7 @@ class Unexpected {
   void landed(UnexpectedMessage& message) { counts_.unexpected_bytes += message.kept_bytes(); }
   /// Ends it; it is hidden already.
   void destroy(UnexpectedMessage& message) {
+    TERN_DEBUG_ASSERT(!static_cast<ListHook<ByKey>&>(message).linked());
     counts_.unexpected_bytes -= message.kept_bytes();
     messages_.destroy(&message);
   }

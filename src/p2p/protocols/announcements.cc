@@ -29,6 +29,7 @@ ReceiveOffer::~ReceiveOffer() {
   if (watcher) watcher->unwatch(*this);
   TERN_ASSERT(!announced || peer.announced.open != 0);
   TERN_ASSERT(!withdrawing || peer.announced.withdrawing != 0);
+  TERN_DEBUG_ASSERT(!watcher);
   if (announced) --peer.announced.open;
   if (withdrawing) --peer.announced.withdrawing;
 }
@@ -105,6 +106,7 @@ void Announcements::announce(ReceiveRequest& receive) {
     body.flags |= wire::ReadyBody::kWatched;
     watch(offer);
   }
+  TERN_DEBUG_ASSERT(!offer.announced && peer.announced.open < kMaxAnnounced);
   offer.announced = offer.binding = true;
   ++peer.announced.open;
   ++counters_.announced;
@@ -122,6 +124,7 @@ void Announcements::fill(ReceiveRequest& receive, size_t bytes) {
 
 // A watched receive was filled before any message of its own was read.
 void Announcements::complete_seen(ReceiveRequest& receive) {
+  TERN_DEBUG_ASSERT(receive.offer && receive.offer->announced);
   if (by_write_) filled_.push_back({receive.from, receive.context, receive.tag, receive.offer->serial});
   TERN_ASSERT(filled_.size() <= kMaxWatched);
   fill(receive, receive.capacity);
@@ -140,6 +143,7 @@ bool Announcements::serve(Endpoint& peer, const wire::Header& header, uint32_t n
     return filled.peer == &peer && filled.context == header.context && filled.tag == header.tag;
   });
   if (own == filled_.end()) return false;
+  TERN_DEBUG_ASSERT(own->peer == &peer);
   filled_.erase(own);
   --counters_.received[size_t(Protocol::receiver_put)][size_t(Arrival::receiver)];  // now it is known to have crossed
   counters_.count_received(Protocol::receiver_put, Arrival::both);
@@ -226,6 +230,7 @@ bool Announcements::withdraw(ReceiveRequest& receive) {
   if (!receive.offer) receive.sender = nullptr;
   receives_.offer(receive).withdrawing = true;
   ++peer.announced.withdrawing;
+  TERN_DEBUG_ASSERT(receive.cancelling() && receive.offer->withdrawing);
   ++counters_.withdrawn;
   control_.post(peer, wire::make_header(wire::Kind::withdraw, 0, receive.context, receive.tag, receive.offer->token));
   return true;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/assert.h"
 #include "base/looks.h"
 #include "p2p/protocols/eager.h"
 
@@ -84,6 +85,7 @@ void EagerReceiver::landed(Endpoint& from, const wire::Header& header, Landing& 
 }
 
 void EagerReceiver::landed_unexpected(UnexpectedMessage& message, Error error) {
+  TERN_DEBUG_ASSERT(message.arriving);
   message.arriving = false;
   ReceiveRequest* receive = message.receiver;
   if (error) {
@@ -111,6 +113,7 @@ bool EagerReceiver::take_shortly(UnexpectedMessage& message, const ReceiveArgume
 
 void EagerReceiver::take(ReceiveRequest& receive, UnexpectedMessage& message) {
   if (message.arriving) {
+    TERN_DEBUG_ASSERT(!message.receiver);
     message.receiver = &receive;  // landed delivers
     return;
   }

@@ -1,3 +1,4 @@
+#include "base/assert.h"
 #include "p2p/protocols/eager.h"
 
 namespace tern {
@@ -72,6 +73,7 @@ void EagerSender::begin(SendRequest& send, bool blocking) {
     header.token = sends_.next_sequence();
     send.state = SendRequest::EagerName{header.token};
   }
+  TERN_DEBUG_ASSERT((send.waits & SendRequest::kPath) == 0);
   send.waits |= SendRequest::kPath;
   if (blocking || int64_t(bytes) <= peer.at_once_limit()) {  // else the path need not copy it
     if (leave_now(peer, a, header, bytes)) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/assert.h"
 #include "base/looks.h"
 #include "p2p/core/sends.h"
 #include "wire/body.h"

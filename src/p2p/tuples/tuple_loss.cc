@@ -11,6 +11,8 @@ namespace tern {
 void Tuples::on_queues_lost(Endpoint& peer) {
   lines_.for_each([&](TupleLine& line) {
     if (line.to != &peer || line.lost) return;
+    TERN_DEBUG_ASSERT(line.state == TupleLine::State::asked || line.remote != 0 ||
+                      line.state != TupleLine::State::open);
     line.lost = true;
     if (line.state == TupleLine::State::asked) return;  // its answer will end it
     const uint32_t queue = line.remote;
@@ -35,6 +37,7 @@ void Tuples::on_lost(Endpoint& peer, const wire::Header& header, const std::byte
   const wire::TupleLandedBody body{queue ? queue->landed : 0, queue == nullptr};
   control_.post(peer, wire::make_control_header(wire::Kind::tuple_landed, told.line), &body, sizeof body);
   if (!queue) return;
+  TERN_DEBUG_ASSERT(queue->lost && !queue->fetching && queue->state == TupleQueue::State::draining);
   queue->fetching = true;
   for (auto& owed : queue->owed) {
     if (owed->posted) want(*queue, *owed);
@@ -66,6 +69,7 @@ Landing Tuples::landing_of(Endpoint& from, const wire::Header& header) {
   TupleQueue* queue = fetching_queue(from, header);
   if (!queue) return {};
   TuplePosting& oldest = *queue->postings.front();
+  TERN_DEBUG_ASSERT(queue->postings.front() && oldest.owed == queue->owed.front().get());
   return {.target = Cursor::bytes(oldest.buffer, oldest.capacity)};
 }
 
@@ -112,6 +116,7 @@ void Tuples::on_want(Endpoint& peer, const wire::Header& header, const std::byte
 }
 
 void Tuples::send_again(TupleMessage& message, uint32_t queue) {
+  TERN_DEBUG_ASSERT(message.state == TupleMessage::State::returned && message.line->lost && !message.again);
   message.state = TupleMessage::State::fetched;
   message.again = std::make_unique<TupleMessage::Again>();
   message.again->message = &message;

@@ -92,6 +92,7 @@ void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte*
     queue->path = peer.tuples;
     queue->used = clock_in_;
     queue->exact = context->hints.exact_length;
+    TERN_DEBUG_ASSERT(!by_key_.contains(key));
     by_key_[key] = queue;
     context->queues.push_back(queue);
     std::memcpy(body.ticket, &answer, sizeof body.ticket);
@@ -108,6 +109,7 @@ void Tuples::on_begin(Endpoint& peer, const wire::Header& header) {
   TupleQueue* queue = queues_.find(header.token);
   if (!queue || queue->from != &peer || queue->state != TupleQueue::State::accepted || queue->stopping) return;
   queue->state = TupleQueue::State::open;
+  TERN_DEBUG_ASSERT(queue->posted == 0 && queue->postings.empty());
   feed(*queue);
 }
 
@@ -121,6 +123,7 @@ void Tuples::posted(ReceiveRequest& receive) {
   TupleQueue* queue = queue_of(receive);
   TERN_DEBUG_ASSERT(receive.posted());
   if (!queue || queue->state != TupleQueue::State::open || queue->backlog || queue->lost) return;
+  TERN_DEBUG_ASSERT(!queue->stopping || queue->state == TupleQueue::State::open);
   if (post(*queue, &receive, nullptr)) ++queue->posted;
   else feed(*queue);
 }
@@ -175,6 +178,7 @@ bool Tuples::post(TupleQueue& queue, ReceiveRequest* receive, TupleOwed* owed) {
       taken = offer(queue, posting);
     }
   }
+  TERN_DEBUG_ASSERT(!taken || posting.capacity == 0 || posting.buffer);
   if (taken) queue.postings.push_back(&posting);
   else postings_.destroy(&posting);
   return taken;
@@ -189,6 +193,7 @@ void Tuples::landed(TuplePosting& posting, size_t bytes, Error error) {
   TupleQueue& queue = *posting.queue;
   IntrusiveList<TuplePosting>::remove(&posting);
   ++queue.landed;
+  TERN_DEBUG_ASSERT(queue.state != TupleQueue::State::accepted);
   queue.used = ++clock_in_;
   if (queue.state == TupleQueue::State::draining) {
     landed_owed(queue, posting, bytes, std::move(error));
@@ -200,6 +205,7 @@ void Tuples::landed(TuplePosting& posting, size_t bytes, Error error) {
   ReceiveRequest& receive = *posting.receive;
   TERN_ASSERT(receive.posted());
   TERN_ASSERT(queue.posted != 0 && queue.state == TupleQueue::State::open);
+  TERN_DEBUG_ASSERT(posting.receive && !posting.owed);
   receives_.unpost(receive);
   --queue.posted;
   if (queue.backlog) feed(queue);
@@ -215,6 +221,7 @@ void Tuples::landed_owed(TupleQueue& queue, TuplePosting& posting, size_t bytes,
   TERN_ASSERT(!queue.owed.empty() && queue.owed.front()->posted);
   std::unique_ptr<TupleOwed> owed = std::move(queue.owed.front());
   queue.owed.pop_front();
+  TERN_DEBUG_ASSERT(owed->queue == &queue);
   if (ReceiveRequest* receive = owed->receive) {
     if (error) {
       receives_.fail(*receive, std::move(error));

@@ -1,6 +1,7 @@
 // Tuple queues: how they stop, on the receiver's side. See tuples.h.
 #include <algorithm>
 
+#include "base/assert.h"
 #include "p2p/tuples/tuples.h"
 
 namespace tern {
@@ -13,6 +14,7 @@ bool fits(const TupleQueue& queue, int source, int tag) {
 
 void Tuples::stop(TupleQueue& queue, uint64_t Counters::*cause) {
   if (cause) ++(counts_.*cause);
+  TERN_DEBUG_ASSERT(queue.state != TupleQueue::State::draining);
   queue.stopping = true;
   control_.post(*queue.from, wire::make_control_header(wire::Kind::tuple_stop, queue.remote));
 }
@@ -27,6 +29,7 @@ bool Tuples::hold(TupleContext& context, int source, int tag) {
     if (queue->holds) continue;
     queue->holds = true;
     ++context.holding;
+    TERN_DEBUG_ASSERT(context.holding <= context.queues.size());
   }
   context.wildcards += any;
   return any;
@@ -59,6 +62,7 @@ void Tuples::release(TupleContext& context) {
   while (context.holding == 0 && !context.held.empty()) {
     ReceiveRequest* receive = context.held.front();
     context.held.pop_front();
+    TERN_DEBUG_ASSERT(!context.releasing);
     context.releasing = receive;
     receives_.put_back(*receive);
     receives_.actions().begin(*receive);
@@ -72,6 +76,7 @@ bool Tuples::cancel(ReceiveRequest& receive) {
     auto& held = context->second.held;
     auto place = std::find(held.begin(), held.end(), &receive);
     if (place != held.end()) {
+      TERN_DEBUG_ASSERT(!receive.posted());
       held.erase(place);
       receives_.complete_cancelled(receive);
       return true;
@@ -107,11 +112,14 @@ void Tuples::on_stopped(Endpoint& peer, const wire::Header& header, const std::b
     return;
   TupleQueue& queue = *found;
   queue.sent = body.sent;
+  TERN_DEBUG_ASSERT(!after(queue.landed, queue.sent));
   match_owed(queue);
   queue.state = TupleQueue::State::draining;
+  TERN_DEBUG_ASSERT(queue.envelopes.empty());
   unlist(queue);
   cancel_marked(queue.key);
   const uint64_t context = queue.key.context;
+  TERN_DEBUG_ASSERT(!queue.holds || contexts_[context].holding != 0);
   if (queue.holds) --contexts_[context].holding;
   land(queue);
   close_if_drained(queue);
@@ -140,6 +148,7 @@ void Tuples::match_owed(TupleQueue& queue) {
       receive = posting->receive;
       receives_.unpost(*receive);
       receive->sender = queue.from;
+      TERN_DEBUG_ASSERT(!posting->owed && posting->receive);
       posting->owed = &owed;
       owed.posted = true;
       posting = queue.postings.next(posting);
@@ -168,6 +177,7 @@ void Tuples::match_owed(TupleQueue& queue) {
     message->order = owed.body.order;
     message->by_queue = true;
     message->owed = &owed;
+    TERN_DEBUG_ASSERT(!owed.receive && !owed.posted);
     owed.message = message;
     wait_in_order(*message);
   }
@@ -215,6 +225,7 @@ void Tuples::take(ReceiveRequest& receive, UnexpectedMessage& message) {
     return;
   }
   owed->message = nullptr;
+  TERN_DEBUG_ASSERT(!owed->receive && owed->message == nullptr);
   owed->receive = &receive;
   if (owed->state == TupleOwed::State::waiting) owed->state = TupleOwed::State::wanted;
   if (owed->body.wants_ack != 0) acknowledge(from, owed->body);
@@ -242,6 +253,7 @@ void Tuples::land(TupleQueue& queue) {
     if (owed->posted) continue;
     if (queue.lost && !queue.fetching) return;  // those before it come first
     if (owed->state == TupleOwed::State::waiting || !post(queue, owed->receive, owed.get())) return;
+    TERN_DEBUG_ASSERT(!owed->posted);
     owed->posted = true;
   }
 }
@@ -254,12 +266,14 @@ void Tuples::close_if_drained(TupleQueue& queue) {
 void Tuples::close(TupleQueue& queue) {
   queue.path->close(*queue.queue);
   while (TuplePosting* posting = queue.postings.pop_front()) postings_.destroy(posting);
+  TERN_DEBUG_ASSERT(queues_.find(queue.token) == &queue && queue.postings.empty());
   queues_.remove(queue.token);
   counts_.tuple_queues = queues_.live();
   delete &queue;
 }
 
 void Tuples::unlist(TupleQueue& queue) {
+  TERN_DEBUG_ASSERT(by_key_.contains(queue.key));
   by_key_.erase(queue.key);
   std::erase(contexts_[queue.key.context].queues, &queue);
 }

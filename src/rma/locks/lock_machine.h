@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/assert.h"
 #include "rma/lock_mode.h"
 
 namespace tern::rma {
@@ -94,15 +95,18 @@ class LockMachine {
 
   LockMachine(uint32_t me, uint32_t target) : me_(me), target_(target) {}
   void want(WordOperation::Kind kind, uint32_t rank, uint32_t word, uint64_t operand = 0, uint64_t compare = 0) {
+    TERN_DEBUG_ASSERT(wants_ != Wants::operation);
     wants_ = Wants::operation;
     operation_ = {kind, rank, word, operand, compare};
     detached_ = false;
   }
   void want_watch(uint32_t word) {
+    TERN_DEBUG_ASSERT(wants_ != Wants::operation);
     wants_ = Wants::watch;
     watch_word_ = word;
   }
   void want_pause() {
+    TERN_DEBUG_ASSERT(wants_ != Wants::operation && waiting());
     wants_ = Wants::pause;
     ++tries_;
   }

@@ -21,6 +21,7 @@ void McsLock::acquire(LockMode mode) {
 }
 
 void McsLock::begin() {
+  TERN_DEBUG_ASSERT(waiting() && !taken_back_);
   handed_to_ = 0;
   in_a_row_ = 0;
   step_ = Step::clear_next;
@@ -29,6 +30,7 @@ void McsLock::begin() {
 
 void McsLock::enqueue(uint64_t guess) {
   step_ = Step::queue;
+  TERN_DEBUG_ASSERT(waiting() && !queued_);
   if (native_swap_ && mode_ != LockMode::joining) want(WordKind::swap, target_, LockWord::kLock, mine());
   else want(WordKind::compare_swap, target_, LockWord::kLock, mine(), guess);
 }
@@ -40,6 +42,7 @@ void McsLock::on_previous(uint64_t previous) {
   }
   if (previous == 0 || previous == kReadersOnly) return on_turn(previous == kReadersOnly);
   blocker_ = uint32_t(previous - 1);
+  TERN_DEBUG_ASSERT(queued_ && blocker_ != me_);
   step_ = Step::link;
   want(WordKind::write, blocker_, LockWord::next_of(target_), mine());
 }
@@ -52,6 +55,7 @@ void McsLock::look_at(Step step, uint32_t word) {
 // Who joins. While there are readers no writer holds the lock, and none gets it before they are 0.
 void McsLock::on_readers(uint64_t readers) {
   if (readers == 0) return look_at(Step::look_queue, LockWord::kLock);
+  TERN_DEBUG_ASSERT(mode_ == LockMode::joining && waiting());
   step_ = Step::join;
   want(WordKind::compare_swap, target_, LockWord::kReaders, readers + 1, readers);
 }
@@ -65,6 +69,7 @@ void McsLock::on_queue(uint64_t last) {
 // `readers`: there may be some.
 void McsLock::on_turn(bool readers) {
   blocker_ = kNobody;
+  TERN_DEBUG_ASSERT(waiting());
   if (!exclusive()) {
     step_ = Step::count;
     want(WordKind::fetch_add, target_, LockWord::kReaders, 1);
@@ -76,6 +81,7 @@ void McsLock::on_turn(bool readers) {
 }
 
 void McsLock::hold() {
+  TERN_DEBUG_ASSERT(waiting());
   failing_ = false;
   blocker_ = kNobody;
   want_nothing(State::held);
@@ -83,12 +89,14 @@ void McsLock::hold() {
 
 void McsLock::pass_on(Flag flag) {
   handing_ = flag;
+  TERN_DEBUG_ASSERT(flag != kWait && flag != kTaken);
   step_ = Step::peek;
   want(WordKind::read, me_, LockWord::next_of(target_));
 }
 
 void McsLock::hand_to(uint64_t next) {
   step_ = Step::hand_on;
+  TERN_DEBUG_ASSERT(next != 0 && next != mine() && handing_ != kWait);
   if (takes_back_ && handing_ == kGo) handed_to_ = next;
   want(WordKind::write, uint32_t(next - 1), LockWord::flag_of(target_), handing_);
 }
@@ -101,6 +109,7 @@ void McsLock::passed_on() {
     return;
   }
   step_ = Step::uncount;
+  TERN_DEBUG_ASSERT(!exclusive() && release_wanted_);
   want(WordKind::fetch_add, target_, LockWord::kReaders, uint64_t(-1));
 }
 
@@ -172,6 +181,7 @@ void McsLock::completed(uint64_t result) {
 
 void McsLock::watched(uint64_t value) {
   if (value == 0) return;
+  TERN_DEBUG_ASSERT(wants_ == Wants::watch && queued_);
   if (step_ == Step::behind) return hand_to(value);
   if (value == kGoBroken) {
     failing_ = true;
@@ -191,11 +201,13 @@ void McsLock::release() {
   state_ = State::releasing;
   if (taken_back_) {
     taken_back_ = false;
+    TERN_DEBUG_ASSERT(handed_to_ != 0 && exclusive());
     handing_ = kGo;
     return hand_to(handed_to_);
   }
   if (exclusive()) return pass_on(kGo);
   release_wanted_ = true;
+  TERN_DEBUG_ASSERT(!exclusive());
   if (wants_ == Wants::nothing) passed_on();
 }
 
@@ -205,6 +217,7 @@ void McsLock::abandon() {
 }
 
 void McsLock::lost() {
+  TERN_DEBUG_ASSERT(wants_ == Wants::operation);
   wants_ = Wants::nothing;
   if (step_ == Step::take_back) return begin();
   if (operation_.rank == target_) return want_nothing(state_ == State::releasing ? State::idle : State::failed);

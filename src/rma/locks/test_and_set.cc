@@ -8,12 +8,14 @@ using WordKind = WordOperation::Kind;
 
 void TestAndSet::add(Step step, uint64_t amount) {
   step_ = step;
+  TERN_DEBUG_ASSERT(wants_ != Wants::operation);
   want(WordKind::fetch_add, target_, LockWord::kLock, amount);
   detached_ = step == Step::give_back || step == Step::leave;
 }
 
 // `expected`: the word as it should be, without an owner and readers.
 void TestAndSet::take(uint64_t expected) {
+  TERN_DEBUG_ASSERT(exclusive() && waiting());
   step_ = Step::take;
   want(WordKind::compare_swap, target_, LockWord::kLock, expected + mine() - (has_announced_ ? kAnnounced : 0),
        expected);
@@ -31,6 +33,7 @@ void TestAndSet::acquire(LockMode mode) {
 }
 
 void TestAndSet::got_it() {
+  TERN_DEBUG_ASSERT(waiting());
   has_announced_ = false;
   want_nothing(State::held);
 }
@@ -52,11 +55,13 @@ void TestAndSet::on_take(uint64_t found) {
 }
 
 void TestAndSet::completed(uint64_t result) {
+  TERN_DEBUG_ASSERT(wants_ == Wants::operation);
   wants_ = Wants::nothing;
   const bool open = open_to_reader(result);
   switch (step_) {
     case Step::take: on_take(result); break;
     case Step::announce:
+      TERN_DEBUG_ASSERT(!has_announced_);
       has_announced_ = true;
       if (owner(result) == 0 && readers(result) == 0) take(result + kAnnounced);
       else in_vain(result + kAnnounced);
@@ -106,6 +111,7 @@ void TestAndSet::fail() {
   if (wants_ == Wants::operation) return;
   if (has_announced_) {
     state_ = State::failed;
+    TERN_DEBUG_ASSERT(exclusive() && wants_ != Wants::operation);
     add(Step::withdraw, -kAnnounced);
     return;
   }

@@ -38,6 +38,7 @@ WordLocks::WordLocks(WordDesign design, uint32_t me, std::vector<WordsOfRank> ra
 WordLocks::~WordLocks() { TERN_ASSERT(!under_way()); }
 
 WordLocks::Lock& WordLocks::lock(uint32_t target) {
+  TERN_DEBUG_ASSERT(target < locks_.size());
   if (!locks_[target]) {
     auto made = std::make_unique<Lock>();
     const bool swap = memory_.remote_properties().atomic_swap;
@@ -55,6 +56,7 @@ bool WordLocks::held(uint32_t target) const { return locks_[target] && locks_[ta
 
 void WordLocks::wake(Lock& lock) {
   if (!lock.active) {
+    TERN_DEBUG_ASSERT(std::find(active_.begin(), active_.end(), &lock) == active_.end());
     lock.active = true;
     active_.push_back(&lock);
   }
@@ -76,17 +78,20 @@ void WordLocks::start(Lock& lock) {
   if (!lock.wanted_again || !(lock.machine->idle() || lock.machine->failed())) return;
   lock.wanted_again = false;
   lock.pause_ns = lock.resume_ns = lock.probe_ns = 0;
+  TERN_DEBUG_ASSERT(!lock.told && !lock.on_its_way);
   lock.machine->acquire(lock.mode);
 }
 
 void WordLocks::release(uint32_t target) {
   Lock& lock = this->lock(target);
+  TERN_DEBUG_ASSERT(lock.told);
   lock.machine->release();
   drive(lock);
 }
 
 // Those that wait see it at their next turn.
 void WordLocks::note_lost(uint32_t rank) {
+  TERN_DEBUG_ASSERT(rank < ranks_.size());
   if (std::find(lost_.begin(), lost_.end(), rank) == lost_.end()) lost_.push_back(rank);
 }
 
@@ -158,6 +163,7 @@ void WordLocks::look_for_life(Lock& lock, uint64_t now_ns) {
   uint32_t rank = lock.machine->blocker();
   if (rank == LockMachine::kNobody) rank = next_probed_++ % uint32_t(ranks_.size());
   if (rank == me_) return;
+  TERN_DEBUG_ASSERT(!lock.probing && rank < ranks_.size());
   lock.probing = true;
   lock.probed_rank = rank;
   Lock::Transfer& probe = lock.probe;
@@ -173,6 +179,7 @@ void WordLocks::look_for_life(Lock& lock, uint64_t now_ns) {
   probe.bytes = sizeof lock.probed;
   probe.done = [](TransferOperation& self, Error error) {
     Lock& its = *static_cast<Lock::Transfer&>(self).lock;
+    TERN_DEBUG_ASSERT(its.probing && its.owner->operations_ != 0);
     its.probing = false;
     --its.owner->operations_;
     if (error) its.owner->note_lost(its.probed_rank);
@@ -251,6 +258,7 @@ uint64_t WordLocks::load(uint32_t word) const {
 
 // On this rank's own words, where the CPU may.
 void WordLocks::do_here(Lock& lock, const WordOperation& o) {
+  TERN_DEBUG_ASSERT(o.rank == me_ && o.word < LockWord::count(uint32_t(ranks_.size())));
   std::atomic_ref<uint64_t> word(mine_[o.word]);
   uint64_t result = 0;
   switch (o.kind) {
@@ -268,6 +276,7 @@ void WordLocks::do_here(Lock& lock, const WordOperation& o) {
 
 void WordLocks::issue(Lock& lock) {
   const WordOperation& o = lock.machine->operation();
+  TERN_DEBUG_ASSERT(!lock.on_its_way && o.rank < ranks_.size());
   const WordsOfRank& at = ranks_[o.rank];
   const bool of_many = o.word == LockWord::kLock || o.word == LockWord::kReaders;
   if (o.rank == me_ && (!of_many || !at.lane)) {
@@ -329,6 +338,7 @@ void WordLocks::fill(AtomicOperation& atomic, const WordOperation& o) const {
 }
 
 void WordLocks::done(Lock& lock, uint64_t result, const Error& error) {
+  TERN_DEBUG_ASSERT(lock.on_its_way && operations_ != 0 && lock.machine->wants() == Wants::operation);
   lock.on_its_way = false;
   --operations_;
   if (error) lock.machine->lost();

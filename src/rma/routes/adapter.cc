@@ -1,4 +1,5 @@
 #include "rma/routes/adapter.h"
+#include "base/assert.h"
 
 namespace tern::rma {
 
@@ -54,6 +55,7 @@ bool AdapterRoute::takes(Target& target, const Operation& o) {
 
 void AdapterRoute::begin(const Operation& o, Target& target, WindowRequest* request) {
   auto* transfer = new RemoteTransfer(*this, target);
+  TERN_DEBUG_ASSERT(target.keys.known && !target.keys.key.empty());
   transfer->request = request;
   transfer->operation = o;
   transfer->here = Ref<Datatype>::share(o.is_put() ? o.origin_type : o.result_type);
@@ -66,6 +68,7 @@ void AdapterRoute::begin(const Operation& o, Target& target, WindowRequest* requ
       reinterpret_cast<uintptr_t>(Cursor(start, o.target_count, *o.target_type).contiguous_data());
   transfer->key = target.keys.key;
   transfer->lane = &target.endpoint.lane();
+  TERN_DEBUG_ASSERT(transfer->bytes != 0 && transfer->local.remaining() == transfer->bytes);
   transfer->done = [](TransferOperation& operation, Error error) {
     auto& self = static_cast<RemoteTransfer&>(operation);
     self.route.over(self, std::move(error));
@@ -79,6 +82,7 @@ void AdapterRoute::leave(RemoteTransfer& transfer) {
   Endpoint& way = transfer.target.endpoint;
   if (way.lost()) return over(transfer, context_.environment.endpoints().loss_of(way.peer));
   ++context_.counters().rma_transfers;
+  TERN_DEBUG_ASSERT(transfer.target.flight.transfers != 0);
   if (transfer.operation.is_put()) way.memory->put(transfer);
   else way.memory->get(transfer);
 }

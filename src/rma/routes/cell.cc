@@ -22,6 +22,7 @@ void CellRoute::end() {
 
 void CellRoute::ask_open(Target& target) {
   Outbox& out = target.out;
+  TERN_DEBUG_ASSERT(takes_open(target));
   std::memcpy(room(target), out.open.data(), out.open.size());
   begin(target, out.open.size(), out.confirm);
   out.open.clear();
@@ -32,6 +33,7 @@ void CellRoute::ask_open(Target& target) {
 void CellRoute::begin(Target& target, size_t bytes, uint32_t confirm) {
   TERN_ASSERT(!target.flight.in_cell && confirm != 0);
   ++context_.counters().rma_messages;
+  TERN_DEBUG_ASSERT(bytes <= kMaxAskedBytes && target.epoch.place >= 0);
   target.flight.in_cell = true;
   cells_->ask(target.epoch.place, bytes, confirm);
 }

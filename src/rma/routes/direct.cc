@@ -1,4 +1,5 @@
 #include "rma/routes/direct.h"
+#include "base/assert.h"
 
 namespace tern::rma {
 
@@ -6,6 +7,7 @@ using wire::WindowAction;
 
 void DirectRoute::begin(const Operation& o, const Target& target) {
   ++context_.counters().rma_direct;
+  TERN_DEBUG_ASSERT(target.memory.start);
   std::byte* start = target.memory.start + o.displacement * target.memory.disp_unit;
   const int place = target.memory.place;
   const Cursor there(start, o.target_count, *o.target_type);

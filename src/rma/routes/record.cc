@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "datatype/code.h"
 #include "rma/routes/cell.h"
 
@@ -41,6 +42,7 @@ uint16_t RecordRoute::name_type(Target& target, Datatype& type) {
     if (out.types[slot].get() == &type) return uint16_t(wire::kTypeSlot | slot);
   }
   const uint16_t slot = out.next_slot;
+  TERN_DEBUG_ASSERT(slot < wire::kTypeSlots && slot <= out.types.size());
   out.next_slot = uint16_t((slot + 1) % wire::kTypeSlots);
   if (slot == out.types.size()) out.types.emplace_back();
   out.types[slot] = Ref<Datatype>::share(&type);
@@ -56,6 +58,7 @@ uint32_t RecordRoute::await_result(const Operation& operation, Target& target, s
   awaited.into = Cursor(operation.result, operation.result_count, *operation.result_type);
   awaited.into.seek(offset);
   awaited.into.truncate(bytes);
+  TERN_DEBUG_ASSERT(awaited.into.remaining() == bytes);
   awaited.type = Ref<Datatype>::share(operation.result_type);
   return token;
 }
@@ -67,6 +70,7 @@ void RecordRoute::put_piece(const Operation& operation, Target& target, WindowOp
   const bool swap = operation.action == WindowAction::compare_and_swap;
   const size_t brought = !operation.brings() ? 0 : swap ? 2 * bytes : bytes;
   const bool inside = brought <= kMaxInsideBytes;
+  TERN_DEBUG_ASSERT(bytes != 0);
   const size_t room = std::max<size_t>(std::min(kParcelBytes, target.endpoint.eager_limit()), 512);
   if (target.out.open.size() + brought + 64 > room && inside) {
     target.out.seal();
@@ -99,6 +103,7 @@ void RecordRoute::put_piece(const Operation& operation, Target& target, WindowOp
   auto* data = new DataSend;
   from.truncate(bytes);
   data->payload = from;
+  TERN_DEBUG_ASSERT(from.remaining() == bytes);
   data->target = &target;
   data->progress = &context_.progress();
   data->type = Ref<Datatype>::share(operation.origin_type);
@@ -117,6 +122,7 @@ void RecordRoute::begin(const Operation& operation, Target& target, WindowReques
     const Kind* kind = operation.target_type->basic_kind();
     const size_t each = kind ? kind->size : 1;
     const size_t piece = whole ? total : kPieceBytes / each * each;
+    TERN_DEBUG_ASSERT(piece != 0);
     const uint16_t slot = name_type(target, *operation.target_type);
     for (size_t offset = 0; offset < total; offset += piece) {
       WindowOperationBody body;
@@ -182,6 +188,7 @@ void RecordRoute::pump(Target& target, bool everything) {
 }
 
 void RecordRoute::pump_first(Target& target) {
+  TERN_DEBUG_ASSERT(!target.out.sealed.empty() && !target.is_dropped());
   Parcel parcel = std::move(target.out.sealed.front());
   target.out.sealed.pop_front();
   if (parcel.held) parcel.held->leave();
@@ -191,6 +198,7 @@ void RecordRoute::pump_first(Target& target) {
 // The request for the lock takes the first parcel along, if that is all that there is.
 void RecordRoute::send_with_lock(Target& target) {
   Outbox& out = target.out;
+  TERN_DEBUG_ASSERT(!locks_.by_words() && target.lock.state == LockState::wanted);
   Parcel& first = out.sealed.front();
   const bool together = out.sealed.size() == 1 && !out.fills_parcel() && !first.data && !first.held;
   if (!together) return send_lock(target);
@@ -212,6 +220,7 @@ void RecordRoute::send_lock(Target& target) {
 void RecordRoute::send_open(Target& target) {
   Parcel parcel;
   parcel.records.swap(target.out.open);
+  TERN_DEBUG_ASSERT(target.out.sealed.empty() && may_leave(target));
   std::swap(parcel.confirm, target.out.confirm);
   post_records(target, parcel);
   parcel.records.clear();
@@ -233,6 +242,7 @@ void RecordRoute::send(Target& target, const Parcel& parcel) {
   if (!data) return;
   ++context_.counters().rma_messages;
   data->header = context_.header(wire::kWindowData);
+  TERN_DEBUG_ASSERT(data->target == &target);
   data->done = [](SendOperation& operation, Error error) { static_cast<DataSend&>(operation).over(std::move(error)); };
   Endpoint& endpoint = target.endpoint;
   if (endpoint.lost()) data->over(context_.environment.endpoints().loss_of(endpoint.peer));
@@ -250,6 +260,7 @@ void RecordRoute::drop_operations(Target& target) {
   target.out.seal();
   drop_parcels(target);
   results_.drop(target, [&] { return why_dropped(target); });
+  TERN_DEBUG_ASSERT(!target.out.has_records());
 }
 
 void RecordRoute::drop_parcels(Target& target) {

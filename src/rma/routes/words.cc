@@ -78,6 +78,7 @@ WordAccumulate::WordAccumulate(WordRoute& of, Target& to, const Operation& what,
   left = (what.brings() ? from.remaining() : bytes_of(what.target_count, what.target_type)) / kWordBytes;
   elements = std::vector<WordElement>(std::min(left, kMaxElements));
   for (WordElement& element : elements) element.owner = this;
+  TERN_DEBUG_ASSERT(elements.size() <= kMaxElements);
 }
 
 void WordElement::on_done(AtomicOperation& operation, Error error) {
@@ -116,6 +117,7 @@ void WordRoute::begin(const Operation& o, Target& target, WindowRequest* request
 }
 
 void WordRoute::leave(WordAccumulate& call) {
+  TERN_DEBUG_ASSERT(!call.begun && call.outstanding == 0);
   call.target.words.calls.push_back(&call);
   advance(call.target);
 }
@@ -140,11 +142,13 @@ void WordRoute::advance(Target& target) {
     }
     while (!words.calls.empty() && words.calls.front()->is_over()) {
       WordAccumulate* over_now = words.calls.front();
+      TERN_DEBUG_ASSERT(over_now->outstanding == 0);
       words.calls.pop_front();
       over(*over_now, std::move(over_now->error));
       words.again = true;
     }
   } while (words.again);
+  TERN_DEBUG_ASSERT(words.advancing && !words.again);
   words.advancing = false;
 }
 
@@ -162,6 +166,7 @@ void WordRoute::begin_elements(WordAccumulate& one) {
     iovec word;
     size_t bytes = 0;
     one.there.segments({&word, 1}, kWordBytes, bytes);
+    TERN_DEBUG_ASSERT(bytes == kWordBytes);
     element.brought = 0;
     if (one.operation.brings()) one.from.pack(reinterpret_cast<std::byte*>(&element.brought), kWordBytes);
     element.over = false;
@@ -176,6 +181,7 @@ void WordRoute::begin_elements(WordAccumulate& one) {
     one.next_offset += kWordBytes;
     --one.left;
     ++one.outstanding;
+    TERN_DEBUG_ASSERT(one.outstanding <= one.elements.size());
     begin_atomic(element);
   }
 }
@@ -189,6 +195,7 @@ void WordRoute::begin_atomic(WordElement& element) {
   }
   ++context_.counters().rma_direct;
   std::byte* mapped = target.memory.start + (element.remote_address - remote.address_of(target.rank));
+  TERN_DEBUG_ASSERT(mapped >= target.memory.start && mapped + kWordBytes <= target.memory.start + target.memory.size);
   element.result = Apply::word(mapped, element.kind, element.operand, element.compare);
   element_over(element, Error());
 }
@@ -205,6 +212,7 @@ bool WordRoute::tries_again(WordElement& element) {
   }
   if (wanted == element.result) return false;
   element.kind = AtomicOperation::Kind::compare_swap;
+  TERN_DEBUG_ASSERT(!one.at_once());
   element.compare = element.result;
   element.operand = wanted;
   return true;
@@ -231,6 +239,7 @@ void WordRoute::element_over(WordElement& element, Error error) {
 void WordRoute::over(WordAccumulate& call, Error error) {
   std::unique_ptr<WordAccumulate> own(&call);
   Target& target = call.target;
+  TERN_DEBUG_ASSERT(call.outstanding == 0);
   target.flight.end_transfer();
   if (error) {
     target.fail(error);

@@ -79,8 +79,10 @@ bool ChannelSwitches::take_pair(RdmaPeer& peer) {
     return false;
   }
   peer.switching.active = true;
+  TERN_DEBUG_ASSERT(!peer.switching.retiring);
   if (peer.connection.pair) {
     std::erase(paired_, &peer);
+    TERN_DEBUG_ASSERT(std::find(paired_.begin(), paired_.end(), &peer) == paired_.end());
     paired_.push_back(&peer);
   }
   return true;
@@ -91,6 +93,7 @@ void ChannelSwitches::retire_one() {
   for (RdmaPeer* peer : paired_) {
     if (peer->state != RdmaPeer::State::ready || peer->outstanding != 0 || pair_used(*peer)) continue;
     if (peer->switching.retiring || !peer->switching.outbox.empty()) continue;
+    TERN_DEBUG_ASSERT(!pair_used(*peer) && peer->outstanding == 0);
     peer->switching.retiring = true;
     wire::RdmaChange change;
     change.step = Step::retire;
@@ -124,6 +127,7 @@ void ChannelSwitches::give_pair_up(RdmaPeer& peer) {
 Error ChannelSwitches::make_pair(RdmaPeer& peer) {
   if (peer.connection.pair) return {};
   if (Error error = connections_.make_pair(peer)) return error;
+  TERN_DEBUG_ASSERT(std::find(paired_.begin(), paired_.end(), &peer) == paired_.end() && peer.connection.pair);
   paired_.push_back(&peer);
   return {};
 }
@@ -161,6 +165,7 @@ void ChannelSwitches::join(RdmaPeer& peer) {
     peers_.break_peer(peer, "no queue pair for transfers: " + std::string(error.text()));
     return;
   }
+  TERN_DEBUG_ASSERT(!peer.switching.joining && peer.connection.pair);
   peer.switching.joining = true;
   wire::RdmaChange change;
   change.step = Step::join;
@@ -188,6 +193,7 @@ void ChannelSwitches::on_joined(RdmaPeer& peer, const wire::RdmaChange& change) 
   }
   connected_channel(peer);
   its.joined = true;
+  TERN_DEBUG_ASSERT(peer.connection.pair && its.connected);
   adapter_.block(peer);  // transfers wait
 }
 

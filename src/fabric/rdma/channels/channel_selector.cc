@@ -1,4 +1,5 @@
 #include "fabric/rdma/channels/channel_selector.h"
+#include "base/assert.h"
 
 #include <algorithm>
 #include <bit>
@@ -31,6 +32,7 @@ void ChannelSelector::Window::add(const Row& row) {
 void ChannelSelector::Window::subtract(const Row& row) {
   for (const auto& [peer, number] : row) {
     auto found = sums.find(peer);
+    TERN_DEBUG_ASSERT(found != sums.end() && found->second >= number && messages >= number);
     if ((found->second -= number) == 0) sums.erase(found);
     messages -= number;
   }
@@ -40,6 +42,7 @@ void ChannelSelector::Window::subtract(const Row& row) {
 void ChannelSelector::take_row() {
   next_.shrink_to_fit();
   rows_.push_back(std::exchange(next_, {}));
+  TERN_DEBUG_ASSERT(rows_.size() <= max_rows_ + 1);
   ++now_;
   for (Window* window : {&extended_, &shrunk_}) window->add(rows_.back());
   if (rows_.size() <= max_rows_) return;
@@ -147,6 +150,7 @@ bool ChannelSelector::take_first() {
   int64_t gain = 0;
   map_ = best_map(extended_, gain);
   end_ = now_;
+  TERN_DEBUG_ASSERT(begin_ <= end_);
   return !map_.empty();
 }
 
@@ -162,6 +166,7 @@ bool ChannelSelector::take_better() {
   if (better.gain_of_message <= double(costs_.threshold)) return false;
   if (shrinks) begin_ = shrunk_.begin;
   end_ = now_;
+  TERN_DEBUG_ASSERT(begin_ <= end_);
   keep_current(better.map, shrinks ? shrunk_ : extended_);
   const bool changed = better.map != map_;
   map_ = std::move(better.map);

@@ -41,10 +41,12 @@ void ChannelSwitches::begin(RdmaPeer& peer) {
   its = {};
   its.kind = its.next_kind = its.out_next = base_;
   ++counts_[size_t(base_)];
+  TERN_DEBUG_ASSERT(its.outbox.empty() && !its.changing);
 }
 
 void ChannelSwitches::set_kind(RdmaPeer& peer, ChannelKind kind) {
   OfPeer& its = peer.switching;
+  TERN_DEBUG_ASSERT(counts_[size_t(its.kind)] != 0);
   --counts_[size_t(its.kind)];
   ++counts_[size_t(kind)];
   its.kind = kind;
@@ -239,10 +241,12 @@ void ChannelSwitches::on_last(RdmaPeer& peer) {
   }
   its.changing = false;
   ++switches_;
+  TERN_DEBUG_ASSERT(!its.next_ring || has_ring(its.next_kind));
   if (its.ring) {
     keep_ring(std::move(its.ring));
     if (!its.next_ring) std::erase(polled_, &peer);
   } else if (its.next_ring) {
+    TERN_DEBUG_ASSERT(std::find(polled_.begin(), polled_.end(), &peer) == polled_.end());
     polled_.push_back(&peer);
   }
   its.ring = std::move(its.next_ring);
@@ -283,6 +287,7 @@ int ChannelSwitches::poll(Counters& counters) {
     uint32_t& quiet = peer.switching.empty_polls;
     if (quiet >= kQuietPolls && (polls_ + i) % kQuietInterval != 0) continue;
     Ring* ring = peer.switching.ring.get();
+    TERN_DEBUG_ASSERT(ring);
     const std::byte* frame = nullptr;
     size_t bytes = 0;
     if (peer.state != RdmaPeer::State::ready || !ring->front(frame, bytes)) {
@@ -315,10 +320,12 @@ bool ChannelSwitches::anything() const {
 void ChannelSwitches::forget(RdmaPeer& peer) {
   OfPeer& its = peer.switching;
   for (const auto* ring : {its.ring.get(), its.next_ring.get()}) {
+    TERN_DEBUG_ASSERT(!ring || ring_bytes_ >= ring->memory_bytes());
     if (ring) ring_bytes_ -= ring->memory_bytes();
   }
   std::erase(polled_, &peer);
   std::erase(paired_, &peer);
+  TERN_DEBUG_ASSERT(!peer.stream.base || counts_[size_t(its.kind)] != 0);
   if (peer.stream.base) --counts_[size_t(its.kind)];
   its = {};
 }
@@ -342,6 +349,7 @@ void ChannelSwitches::keep_ring(std::unique_ptr<Ring> ring) {
   }
   ring->clear();
   spare_rings_.push_back(std::move(ring));
+  TERN_DEBUG_ASSERT(spare_rings_.size() <= kSpareRings);
 }
 
 }  // namespace tern

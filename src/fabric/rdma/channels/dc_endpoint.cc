@@ -46,6 +46,7 @@ Error DcEndpoint::start(uint32_t initiators) {
 uint32_t DcEndpoint::join() {
   auto fewer = [](const Initiator& a, const Initiator& b) { return a.streams < b.streams; };
   auto least = std::min_element(initiators_.begin(), initiators_.end(), fewer);
+  TERN_DEBUG_ASSERT(least != initiators_.end());
   ++least->streams;
   return uint32_t(least - initiators_.begin());
 }
@@ -60,12 +61,14 @@ void DcEndpoint::post(RdmaPeer& peer, const rdma::WorkRequest& work, uint32_t in
   Posted item{work, {}, peer.id};
   TERN_ASSERT(work.piece_count <= 1);
   if (work.piece_count != 0) item.piece = work.pieces[0];
+  TERN_DEBUG_ASSERT(index < initiators_.size() && !initiators_[index].failed);
   adapter_.sent(peer);
   hand_over(initiators_[index], item);
 }
 
 void DcEndpoint::hand_over(Initiator& initiator, const Posted& item) {
   Posted& kept = initiator.posted.emplace_back(item);
+  TERN_DEBUG_ASSERT(initiator.posted.size() <= adapter_.send_depth);
   kept.work.pieces = &kept.piece;  // elements of a deque stay where they are
   [[maybe_unused]] const size_t taken = initiator.pair->post({&kept.work, 1});
   TERN_ASSERT(taken == 1);  // `posted` is never longer than its depth
@@ -80,6 +83,7 @@ bool DcEndpoint::on_completion(const RdmaPeer& peer, const rdma::Completion& com
   initiator.posted.pop_front();
   if (completion.status == rdma::Status::success) return true;
   initiator.failed = true;
+  TERN_DEBUG_ASSERT(!initiator.again.empty() || initiator.posted.size() <= adapter_.send_depth);
   const bool again = completion.status == rdma::Status::flushed && usable(peer);
   if (again) initiator.again.push_back(item);
   if (initiator.posted.empty()) recover(initiator);
@@ -87,6 +91,7 @@ bool DcEndpoint::on_completion(const RdmaPeer& peer, const rdma::Completion& com
 }
 
 void DcEndpoint::recover(Initiator& initiator) {
+  TERN_DEBUG_ASSERT(initiator.posted.empty());
   Error error = initiator.pair->reset();
   initiator.failed = bool(error);
   for (std::deque<Posted> again = std::exchange(initiator.again, {}); !again.empty(); again.pop_front()) {

@@ -57,6 +57,8 @@ RingChannel::RingChannel(ChannelKind kind, Channel& carrier, std::unique_ptr<Cha
 
 void RingChannel::post_frame(RdmaPeer& peer, rdma::WorkRequest& work, rdma::Piece& piece) {
   const uint32_t bytes = piece.bytes, rounded = (bytes + 7) / 8 * 8;
+  TERN_DEBUG_ASSERT(bytes != 0 &&
+                    rounded + 2 * wire::kRdmaArrivalBytes <= remote_.entry_bytes + wire::kRdmaArrivalBytes);
   const uint64_t word = wire::rdma_arrival_word(count_, bytes);
   std::memcpy(reinterpret_cast<std::byte*>(piece.address) + rounded, &word, sizeof word);
   const uint64_t word_at = remote_.address + (at_ + 1) * remote_.entry_bytes - sizeof word;
@@ -81,6 +83,7 @@ void RingChannel::post_frame(RdmaPeer& peer, rdma::WorkRequest& work, rdma::Piec
   }
   TERN_ASSERT(posted);  // the caller has checked for room
   ++count_;
+  TERN_DEBUG_ASSERT(at_ < remote_.entries);
   if (++at_ == remote_.entries) at_ = 0;
 }
 

@@ -118,6 +118,7 @@ UdEndpoint::Conversation& UdEndpoint::conversation(RdmaPeer& peer) {
                   aes_ && its.card.aes};
   const size_t slot = std::min<size_t>(adapter_.slot_bytes, its.frame_bytes) - rdma::kUdHeaderBytes;
   const size_t longest = std::min<size_t>(slot, adapter_.hca->capabilities().mtu_bytes);
+  TERN_DEBUG_ASSERT(its.address_handle && longest != 0);
   peer.datagrams.conversation = std::make_unique<Conversation>(shared_, peer, keys, longest);
   return *peer.datagrams.conversation;
 }
@@ -144,6 +145,7 @@ void UdEndpoint::probe(RdmaPeer& peer) {
 
 void UdEndpoint::keep_busy(RdmaPeer& peer) {
   if (std::exchange(peer.datagrams.conversation->busy, true)) return;
+  TERN_DEBUG_ASSERT(std::find(busy_.begin(), busy_.end(), &peer) == busy_.end());
   busy_.push_back(&peer);
 }
 
@@ -234,6 +236,7 @@ bool UdEndpoint::post(RdmaPeer& peer, const iovec& datagram) {
   work.remote_key_of_queue = to.key;
   if (pair_->post({&work, 1}) == 0) return false;
   if (!inlined) slots.take({peer.id, nullptr, piece.bytes});
+  TERN_DEBUG_ASSERT(under_way_ < adapter_.send_depth);
   ++under_way_;
   adapter_.sent(peer);
   return true;
@@ -242,6 +245,7 @@ bool UdEndpoint::post(RdmaPeer& peer, const iovec& datagram) {
 void UdEndpoint::on_sent(const rdma::Completion& completion) {
   const uint64_t value = RdmaAdapter::value_of(completion.id);
   if (uint32_t(value) != kNoSlot) adapter_.slots.give_back(uint32_t(value));
+  TERN_DEBUG_ASSERT(under_way_ != 0);
   --under_way_;
   adapter_.returned(*peers_.find(PeerId(value >> 32)));
   if (completion.status != rdma::Status::success || failed_) on_failure();
@@ -252,6 +256,7 @@ void UdEndpoint::on_failure() {
   if (under_way_ != 0) return;
   if (Error error = pair_->reset()) return;  // no datagram leaves any more: as without a network
   failed_ = false;
+  TERN_DEBUG_ASSERT(under_way_ == 0);
 }
 
 void UdEndpoint::on_arrival(std::byte* data, size_t bytes) {

@@ -104,6 +104,7 @@ Error XrcEndpoint::on_welcome(RdmaPeer& peer, const rdma::QueuePairAddress& targ
     if (target.number == 0 || node.asked != &peer || !node.initiator)
       return Error(ErrorClass::other, "it has no target for the queue pair of its node");
     if (Error error = node.initiator->connect(target)) return error;
+    TERN_DEBUG_ASSERT(!node.connected);
     node.connected = news = true;
     node.asked = nullptr;
   }
@@ -126,12 +127,14 @@ bool XrcEndpoint::post(RdmaPeer& peer, rdma::WorkRequest& work) {
   work.remote_srq = std::bit_cast<rdma::QueuePairAddress>(peer.connection.card.messages).number;
   if (!adapter_.post(peer, *peer.xrc.node->initiator, work)) return false;
   ++peer.xrc.node->outstanding;
+  TERN_DEBUG_ASSERT(peer.xrc.node->outstanding <= adapter_.send_depth);
   return true;
 }
 
 void XrcEndpoint::on_completion(const rdma::Completion& completion) {
   for (auto& [name, node] : nodes_) {
     if (!node.initiator || node.initiator->number() != completion.queue_pair) continue;
+    TERN_DEBUG_ASSERT(node.outstanding != 0);
     --node.outstanding;
     if (completion.status != rdma::Status::success && !std::exchange(node.failed, true)) {
       for (RdmaPeer* peer : std::vector<RdmaPeer*>(node.peers)) {

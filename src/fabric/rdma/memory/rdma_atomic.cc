@@ -27,6 +27,7 @@ Error RdmaTransfers::make_answers() {
   answers_ = std::make_unique<uint64_t[]>(kAnswers);
   if (Error error = adapter_.hca->register_memory(answers_.get(), kAnswers * sizeof(uint64_t), {}, answer_region_))
     return std::move(error).context("registering the words that answers of atomics land in");
+  TERN_DEBUG_ASSERT(free_answers_.empty());
   for (uint32_t i = kAnswers; i-- > 0;) free_answers_.push_back(i);
   return {};
 }
@@ -74,6 +75,7 @@ bool RdmaTransfers::post_atomic(Transfer& transfer, Channel& channel) {
   if (free_answers_.empty()) return false;
   AtomicOperation& operation = *transfer.atomic;
   transfer.answer = free_answers_.back();
+  TERN_DEBUG_ASSERT(transfer.answer < kAnswers && transfer.outstanding == 0);
   rdma::Piece piece{reinterpret_cast<uint64_t>(&answers_[transfer.answer]), sizeof(uint64_t),
                     answer_region_->local_key()};
   rdma::WorkRequest work;
@@ -99,6 +101,7 @@ void RdmaTransfers::finish_atomic(Transfer& transfer) {
   if (transfer.all_posted) {
     operation.result = answers_[transfer.answer];
     free_answers_.push_back(transfer.answer);
+    TERN_DEBUG_ASSERT(free_answers_.size() <= kAnswers);
   }
   pool_.destroy(&transfer);
   operation.done(operation, failed ? peers_.reason(peer) : Error());
@@ -118,6 +121,7 @@ void RdmaTransfers::finish_flushes(RdmaPeer& peer, bool failed) {
     if (!first->flush) return;
     IntrusiveList<Transfer>::remove(first);
     first->failed = failed;
+    TERN_DEBUG_ASSERT(first->outstanding == 0);
     finish_flush(*first);
   }
 }

@@ -1,4 +1,5 @@
 #include "fabric/rdma/memory/rdma_slots.h"
+#include "base/assert.h"
 
 #include <sys/mman.h>
 
@@ -20,6 +21,7 @@ Error RdmaSlots::make(rdma::Hca& hca, uint32_t receives, uint32_t sends, uint32_
     return std::move(error).context("registering " + std::to_string(memory_bytes_) + " bytes of buffers (ulimit -l?)");
   }
   local_key_ = region_->local_key();
+  TERN_DEBUG_ASSERT(slot_bytes_ != 0 && free_.empty());
   uses_.resize(count);
   for (uint32_t i = sends; i-- > 0;) free_.push_back(receives + i);
   return {};

@@ -55,6 +55,7 @@ void RdmaTransfers::begin(TransferOperation& operation, bool is_put) {
   if (operation.local.is_contiguous() && operation.bytes != 0)
     transfer->registration =
         registrations_->acquire(operation.local.contiguous_data(), operation.bytes, {.local_write = !is_put});
+  TERN_DEBUG_ASSERT(transfer->posted == 0 && transfer->outstanding == 0);
   peer.transfers.waiting.push_back(transfer);
   pump(peer);
 }
@@ -71,6 +72,7 @@ void RdmaTransfers::pump(RdmaPeer& peer) {
     }
     if (transfer->operation && transfer->posted < transfer->operation->bytes) continue;
     IntrusiveList<Transfer>::remove(transfer);
+    TERN_DEBUG_ASSERT(!transfer->all_posted);
     transfer->all_posted = true;
     peer.transfers.posted.push_back(transfer);
   }
@@ -116,8 +118,10 @@ bool RdmaTransfers::post_part(RdmaPeer& peer, Transfer& transfer, Channel& chann
     return false;
   }
   if (through_slot) slots.take({peer.id, &transfer, piece.bytes});
+  TERN_DEBUG_ASSERT(!wakes || peer.stream.has_credit());
   if (wakes) peer.stream.use_credit();
   transfer.posted += piece.bytes;
+  TERN_DEBUG_ASSERT(transfer.posted <= operation.bytes);
   ++transfer.outstanding;
   return true;
 }
@@ -126,6 +130,7 @@ bool RdmaTransfers::post_part(RdmaPeer& peer, Transfer& transfer, Channel& chann
 void RdmaTransfers::on_part(uint32_t slot, bool ok) {
   const RdmaSlots::Use use = adapter_.slots.use(slot);
   auto& transfer = *static_cast<Transfer*>(use.owner);
+  TERN_DEBUG_ASSERT(use.owner && transfer.outstanding != 0);
   if (ok && !transfer.is_put) {
     transfer.operation->local.unpack(adapter_.slots.memory(slot), use.bytes);
     adapter_.clock.charge_copy(use.bytes);
@@ -137,6 +142,7 @@ void RdmaTransfers::on_part(uint32_t slot, bool ok) {
 void RdmaTransfers::on_transfer(Transfer& transfer, bool ok) { part_done(transfer, ok); }
 
 void RdmaTransfers::part_done(Transfer& transfer, bool ok) {
+  TERN_DEBUG_ASSERT(transfer.outstanding != 0);
   --transfer.outstanding;
   transfer.failed |= !ok;
   if (transfer.outstanding == 0 && transfer.all_posted) finish(transfer);
@@ -145,6 +151,7 @@ void RdmaTransfers::part_done(Transfer& transfer, bool ok) {
 void RdmaTransfers::finish(Transfer& transfer) {
   RdmaPeer& peer = transfer.peer;
   const bool failed = transfer.failed;
+  TERN_DEBUG_ASSERT(failed || transfer.outstanding == 0);
   if (transfer.linked()) transfer.unlink();
   if (transfer.flush) return finish_flush(transfer);
   transfer.atomic ? finish_atomic(transfer) : finish_transfer(transfer);
@@ -155,6 +162,7 @@ void RdmaTransfers::finish_transfer(Transfer& transfer) {
   TransferOperation& operation = *transfer.operation;
   RdmaPeer& peer = transfer.peer;
   const bool failed = transfer.failed;
+  TERN_DEBUG_ASSERT(!transfer.is_put || peer.transfers.puts != 0);
   peer.transfers.puts -= transfer.is_put;
   if (transfer.registration) registrations_->release(*transfer.registration);
   pool_.destroy(&transfer);

@@ -74,6 +74,7 @@ RdmaTuples::~RdmaTuples() {
 
 RdmaTuples::Peer& RdmaTuples::peer_at(PeerId id) {
   Peer& peer = peers_[id];
+  TERN_DEBUG_ASSERT(peer.id == id || peer.queues == 0);
   peer.id = id;
   return peer;
 }
@@ -110,6 +111,7 @@ RdmaTuples::Initiator* RdmaTuples::offer(SendQueue& queue) {
   auto made = std::make_unique<Initiator>();
   if (make_pair(QueuePairKind::xrc_initiator, made->pair)) return nullptr;
   made->asker = &queue;
+  TERN_DEBUG_ASSERT(queue.peer == &peer);
   peer.initiators.push_back(std::move(made));
   return peer.initiators.back().get();
 }
@@ -136,6 +138,7 @@ Error RdmaTuples::join(TupleSendQueue& asked, const TupleTicket& answer) {
   queue.longest_bytes = std::min(tuple_properties_.longest_bytes, size_t(body.longest_units) * kUnit);
   for (auto& initiator : queue.peer->initiators) {
     if (initiator->asker != &queue) continue;
+    TERN_DEBUG_ASSERT(!initiator->connected);
     initiator->asker = nullptr;
     if (!body.has_address) continue;
     if (Error error = initiator->pair->connect(body.address)) return error;
@@ -149,6 +152,7 @@ bool RdmaTuples::occupy(SendQueue& queue) {
   if (queue.on) return true;
   for (auto& initiator : queue.peer->initiators) {
     if (!initiator->connected || initiator->user) continue;
+    TERN_DEBUG_ASSERT(!queue.on);
     initiator->user = &queue;
     queue.on = initiator.get();
     return true;
@@ -157,6 +161,7 @@ bool RdmaTuples::occupy(SendQueue& queue) {
 }
 
 void RdmaTuples::free_initiator(SendQueue& queue) {
+  TERN_DEBUG_ASSERT(queue.on && queue.on->user == &queue && queue.out == 0);
   queue.on->user = nullptr;
   queue.on = nullptr;
 }
@@ -180,6 +185,7 @@ bool RdmaTuples::send(TupleSend& message) {
   queue.peer->out.push_back(sending);
   ++queue.out;
   ++outstanding_;
+  TERN_DEBUG_ASSERT(queue.on && queue.on->user == &queue && outstanding_ <= kMaxSends);
   return true;
 }
 
@@ -205,6 +211,7 @@ void RdmaTuples::leave(TupleSendQueue& left) {
   for (auto& initiator : queue.peer->initiators) {
     if (initiator->asker == &queue) initiator->asker = nullptr;
   }
+  TERN_DEBUG_ASSERT(queue.peer->queues != 0);
   --queue.peer->queues;
   send_queues_.destroy(&queue);
 }
@@ -234,6 +241,7 @@ TupleReceiveQueue* RdmaTuples::accept(Lane& from, const TupleTicket& ticket, Tup
   receive_queues_.push_back(queue);
   queue->peer = &peer;
   queue->srq = std::move(srq);
+  TERN_DEBUG_ASSERT(queue->srq && queue->count == 0);
   body.number = queue->srq->number();
   body.longest_units = uint32_t(tuple_properties_.longest_bytes / kUnit);
   answer = std::bit_cast<TupleTicket>(body);
@@ -271,9 +279,11 @@ bool RdmaTuples::post(TupleReceiveQueue& to, TupleReceive& receive) {
     drop(*posting);
     return false;
   }
+  TERN_DEBUG_ASSERT(queue.count < tuple_properties_.depth);
   queue.posted.push_back(posting);
   ++queue.count;
   ++receives_posted_;
+  TERN_DEBUG_ASSERT(receives_posted_ <= kMaxReceives && queue.count <= tuple_properties_.depth);
   return true;
 }
 
