@@ -47,7 +47,7 @@ std::unique_ptr<StreamSegment> StreamEnd::segment() const {
 void StreamEnd::emit(uint64_t now, std::unique_ptr<StreamSegment> segment) {
   if (segment->ack && !segment->reset) {
     unanswered_ = 0;
-    answer_ns_ = kNever_ns;
+    due_.answer_ns = kNever_ns;
     told_limit_ = segment->limit;
   }
   emitted_ns_ = std::max(emitted_ns_, now);
@@ -84,7 +84,7 @@ void StreamEnd::call(uint64_t now) {
   auto hello = segment();
   hello->syn = true;
   emit(now, std::move(hello));
-  repeat_ns_ = now + timeout_ns_;
+  due_.repeat_ns = now + timeout_ns_;
   set_timer();
 }
 
@@ -99,7 +99,7 @@ bool StreamEnd::on_handshake(uint64_t now, const StreamSegment& segment) {
   if (state_ == State::calling) {
     if (!segment.syn || !segment.ack) return false;
     state_ = State::open;
-    repeat_ns_ = kNever_ns;
+    due_.repeat_ns = kNever_ns;
     timeout_ns_ = StreamModel::kFirstTimeout_ns;
     repetitions_ = 0;
     their_limit_ = segment.limit;
@@ -109,16 +109,16 @@ bool StreamEnd::on_handshake(uint64_t now, const StreamSegment& segment) {
   }
   if (state_ == State::called) {
     if (segment.syn) {  // the first time, or our answer was lost
-      if (repeat_ns_ == kNever_ns) {
+      if (due_.repeat_ns == kNever_ns) {
         acknowledged_at_ns_ = heard_ns_ = now;
-        repeat_ns_ = now + timeout_ns_;
+        due_.repeat_ns = now + timeout_ns_;
       }
       answer_call(now);
       return false;
     }
     if (!segment.ack || !hosts_.enter_queue(*this)) return false;  // no room: as if it had not come
     state_ = State::open;
-    repeat_ns_ = kNever_ns;
+    due_.repeat_ns = kNever_ns;
     timeout_ns_ = StreamModel::kFirstTimeout_ns;
     repetitions_ = 0;
     their_limit_ = segment.limit;
@@ -143,7 +143,7 @@ ssize_t StreamEnd::send(uint64_t now, const std::byte* data, size_t bytes) {
 }
 
 void StreamEnd::cork(uint64_t now, bool more) {
-  uncork_ns_ = more ? now + StreamModel::kCork_ns : kNever_ns;
+  due_.uncork_ns = more ? now + StreamModel::kCork_ns : kNever_ns;
   if (state_ == State::open) send_from(now, ~size_t{0});
   set_timer();
 }
@@ -156,7 +156,7 @@ void StreamEnd::send_from(uint64_t now, size_t most_segments) {
     const size_t n = next_ < end_ ? std::min({full, room, size_t(end_ - next_)}) : 0;
     const bool to_end = next_ + n == end_;
     if (n == 0 && !(to_end && fin_)) break;  // no room
-    if (to_end && n < full && !fin_ && uncork_ns_ != kNever_ns) break;
+    if (to_end && n < full && !fin_ && due_.uncork_ns != kNever_ns) break;
     auto part = segment();
     const auto from = out_.begin() + ptrdiff_t(next_ - una_);
     part->payload.assign(from, from + ptrdiff_t(n));
@@ -165,10 +165,10 @@ void StreamEnd::send_from(uint64_t now, size_t most_segments) {
     emit(now, std::move(part));
   }
   if (una_ != next_) {
-    if (repeat_ns_ == kNever_ns) repeat_ns_ = now + timeout_ns_;
-    window_probe_ns_ = kNever_ns;
-  } else if (next_ < last() && their_limit_ <= next_ && window_probe_ns_ == kNever_ns) {
-    window_probe_ns_ = now + timeout_ns_;
+    if (due_.repeat_ns == kNever_ns) due_.repeat_ns = now + timeout_ns_;
+    due_.window_probe_ns = kNever_ns;
+  } else if (next_ < last() && their_limit_ <= next_ && due_.window_probe_ns == kNever_ns) {
+    due_.window_probe_ns = now + timeout_ns_;
   }
 }
 
@@ -177,7 +177,7 @@ void StreamEnd::on_acknowledgement(uint64_t now, const StreamSegment& segment) {
   const bool moved = segment.limit > their_limit_;
   their_limit_ = std::max(their_limit_, segment.limit);
   if (moved || segment.acknowledged > una_) {
-    window_probe_ns_ = kNever_ns;
+    due_.window_probe_ns = kNever_ns;
     window_probes_ = 0;
   }
   if (segment.acknowledged > una_ && segment.acknowledged <= last()) {
@@ -188,7 +188,7 @@ void StreamEnd::on_acknowledgement(uint64_t now, const StreamSegment& segment) {
     next_ = std::max(next_, una_);
     repetitions_ = duplicates_ = 0;
     timeout_ns_ = StreamModel::kFirstTimeout_ns;
-    repeat_ns_ = una_ != next_ ? now + timeout_ns_ : kNever_ns;
+    due_.repeat_ns = una_ != next_ ? now + timeout_ns_ : kNever_ns;
     if (was_full) changed();
   } else if (segment.acknowledged == una_ && una_ != next_ && !moved && segment.payload.empty() && !segment.fin &&
              ++duplicates_ == kDuplicates) {
@@ -205,7 +205,7 @@ void StreamEnd::repeat(uint64_t now) {
   if (repetitions_ == most) return die(now, ETIMEDOUT);
   ++repetitions_;
   timeout_ns_ = std::min(2 * timeout_ns_, StreamModel::kMaxTimeout_ns);
-  repeat_ns_ = now + timeout_ns_;
+  due_.repeat_ns = now + timeout_ns_;
   if (state_ == State::calling) {
     auto hello = segment();
     hello->syn = true;
@@ -237,7 +237,7 @@ void StreamEnd::on_data(uint64_t now, const StreamSegment& segment) {
     ended_ = true;
   }
   if (++unanswered_ >= 2 || ended_ || receive_closed_) acknowledge(now);
-  else if (answer_ns_ == kNever_ns) answer_ns_ = now + StreamModel::kDelayedAnswer_ns;
+  else if (due_.answer_ns == kNever_ns) due_.answer_ns = now + StreamModel::kDelayedAnswer_ns;
   changed();
 }
 
@@ -281,21 +281,21 @@ void StreamEnd::on_segment(uint64_t now, StreamSegment& segment) {
 void StreamEnd::on_timer(uint64_t now) {
   if (now != set_for_ns_) return;  // it has been set anew since
   set_for_ns_ = kNever_ns;
-  if (state_ != State::dead && repeat_ns_ <= now) repeat(now);
+  if (state_ != State::dead && due_.repeat_ns <= now) repeat(now);
   if (state_ == State::open) {
-    if (uncork_ns_ <= now) cork(now, false);
-    if (answer_ns_ <= now) acknowledge(now);
-    if (window_probe_ns_ <= now) {
+    if (due_.uncork_ns <= now) cork(now, false);
+    if (due_.answer_ns <= now) acknowledge(now);
+    if (due_.window_probe_ns <= now) {
       if (++window_probes_ > StreamModel::kRepetitions) return die(now, ETIMEDOUT);
       timeout_ns_ = std::min(2 * timeout_ns_, StreamModel::kMaxTimeout_ns);
-      window_probe_ns_ = now + timeout_ns_;
+      due_.window_probe_ns = now + timeout_ns_;
       auto probe = segment();
       probe->probe = true;
       emit(now, std::move(probe));
     }
-    if (alive_ns_ <= now) probe_if_silent(now);
+    if (due_.alive_ns <= now) probe_if_silent(now);
   }
-  if (forget_ns_ <= now) return hosts_.forget(*this);
+  if (due_.forget_ns <= now) return hosts_.forget(*this);
   set_timer();
 }
 
@@ -304,19 +304,19 @@ void StreamEnd::ask_if_alive(uint64_t now, uint64_t idle_ns, uint64_t interval_n
   interval_ns_ = interval_ns;
   max_probes_ = probes;
   probes_ = 0;
-  alive_ns_ = std::max(now, heard_ns_ + idle_ns);
+  due_.alive_ns = std::max(now, heard_ns_ + idle_ns);
   set_timer();
 }
 
 // Keepalive (RFC 1122, 4.2.3.6): not while data is repeated, which tests the same.
 void StreamEnd::probe_if_silent(uint64_t now) {
   if (una_ != next_ || heard_ns_ + idle_ns_ > now) {
-    alive_ns_ = una_ != next_ ? now + idle_ns_ : heard_ns_ + idle_ns_;
+    due_.alive_ns = una_ != next_ ? now + idle_ns_ : heard_ns_ + idle_ns_;
     return;
   }
   if (probes_ == max_probes_) return reset(now, ETIMEDOUT);
   ++probes_;
-  alive_ns_ = now + interval_ns_;
+  due_.alive_ns = now + interval_ns_;
   auto probe = segment();
   probe->probe = true;
   emit(now, std::move(probe));
@@ -324,8 +324,8 @@ void StreamEnd::probe_if_silent(uint64_t now) {
 
 void StreamEnd::set_timer() {
   if (state_ == State::dead) return;
-  const uint64_t due = std::min({repeat_ns_, window_probe_ns_, answer_ns_, uncork_ns_, forget_ns_,
-                                 state_ == State::open ? alive_ns_ : kNever_ns});
+  const uint64_t due = std::min({due_.repeat_ns, due_.window_probe_ns, due_.answer_ns, due_.uncork_ns, due_.forget_ns,
+                                 state_ == State::open ? due_.alive_ns : kNever_ns});
   if (due >= set_for_ns_) return;
   set_for_ns_ = hosts_.set_timer(*this, due);
 }
@@ -339,7 +339,7 @@ void StreamEnd::shutdown(uint64_t now, bool both) {
   }
   receive_closed_ = receive_closed_ || both;
   fin_ = true;
-  uncork_ns_ = kNever_ns;
+  due_.uncork_ns = kNever_ns;
   send_from(now, ~size_t{0});
   set_timer();
   changed();
@@ -348,7 +348,7 @@ void StreamEnd::shutdown(uint64_t now, bool both) {
 void StreamEnd::close(uint64_t now) {
   closed_ = true;
   owner = nullptr;
-  alive_ns_ = kNever_ns;
+  due_.alive_ns = kNever_ns;
   if (state_ == State::open && inbox_.empty()) {
     shutdown(now, true);
     forget_if_over(now);
@@ -361,8 +361,8 @@ void StreamEnd::close(uint64_t now) {
 
 // The owner has closed it, both ends are sent and this one's is acknowledged; or the peer does not send its own.
 void StreamEnd::forget_if_over(uint64_t now) {
-  if (!closed_ || !fin_ || una_ != last() || forget_ns_ != kNever_ns) return;
-  forget_ns_ = now + StreamModel::kTimeWait_ns;
+  if (!closed_ || !fin_ || una_ != last() || due_.forget_ns != kNever_ns) return;
+  due_.forget_ns = now + StreamModel::kTimeWait_ns;
 }
 
 void StreamEnd::reset(uint64_t now, int error) {

@@ -121,10 +121,12 @@ class StreamEnd {
   bool ended_ = false;           ///< the peer sends no more
   bool receive_closed_ = false;  ///< this end wants no more
   bool closed_ = false;          ///< the owner has closed it
-  // When things are due; kNever_ns: not at all.
-  uint64_t repeat_ns_ = kNever_ns, timeout_ns_, window_probe_ns_ = kNever_ns, answer_ns_ = kNever_ns,
-           uncork_ns_ = kNever_ns;
-  uint64_t forget_ns_ = kNever_ns, alive_ns_ = kNever_ns, set_for_ns_ = kNever_ns;
+  /// When things are due; kNever_ns: not at all.
+  struct Due {
+    uint64_t repeat_ns = kNever_ns, window_probe_ns = kNever_ns, answer_ns = kNever_ns, uncork_ns = kNever_ns;
+    uint64_t forget_ns = kNever_ns, alive_ns = kNever_ns;
+  } due_;
+  uint64_t timeout_ns_, set_for_ns_ = kNever_ns;
   uint64_t emitted_ns_ = 0;  ///< the last segment: its owner may be ahead of the events
   uint64_t heard_ns_ = 0, idle_ns_ = 0, interval_ns_ = 0;
   uint32_t probes_ = 0, max_probes_ = 0;

@@ -25,7 +25,7 @@
 #include "base/intrusive_list.h"
 #include "base/types.h"
 #include "fabric/shm/node_port.h"
-#include "fabric/shm/segment.h"
+#include "fabric/shm/segment_view.h"
 
 namespace tern {
 
@@ -48,7 +48,7 @@ struct ShmSetup {
   bool allow_attach = true;           ///< tunable shm_cma: let the other ranks read this rank's memory
 };
 
-class ShmNode {
+class ShmNode : public shm::SegmentView {
  public:
   /// First half of the start-up: binds a socket named after the job key. Every candidate calls this before a
   /// fence of the job, and join() after it. Null with an error if it is impossible (this rank then uses
@@ -81,41 +81,12 @@ class ShmNode {
 
   /// World ranks that share this segment, ascending, mine included.
   const std::vector<PeerId>& members() const { return members_; }
-  uint32_t slots() const { return layout_.ranks; }
   uint32_t my_slot() const { return my_slot_; }
   /// Slot of a world rank; slots() if it is no member.
   uint32_t slot_of(PeerId peer) const;
   PeerId rank_of(uint32_t slot) const { return PeerId(head().rank_of[slot]); }
   bool present(uint32_t slot) const { return block(slot).present.load(std::memory_order_relaxed) != 0; }
 
-  shm::SegmentHead& head() const { return *reinterpret_cast<shm::SegmentHead*>(base_); }
-  shm::RankBlock& block(uint32_t slot) const {
-    return reinterpret_cast<shm::RankBlock*>(base_ + layout_.blocks())[slot];
-  }
-  /// What two ranks know of the speed of their copies: one for both directions.
-  shm::PairRates& rates(uint32_t slot, uint32_t other) const {
-    const auto [low, high] = std::minmax(slot, other);
-    return reinterpret_cast<shm::PairRates*>(base_ + layout_.rates())[size_t{low} * layout_.ranks + high];
-  }
-  shm::Progress& progress(uint32_t receiver, uint32_t sender) const {
-    return reinterpret_cast<shm::Progress*>(base_ + layout_.progress())[size_t{receiver} * layout_.ranks + sender];
-  }
-  shm::Cell* cells(uint32_t receiver, uint32_t sender) const {
-    return reinterpret_cast<shm::Cell*>(pair(receiver, sender));
-  }
-  std::byte* ring(uint32_t receiver, uint32_t sender) const {
-    return pair(receiver, sender) + shm::kCells * sizeof(shm::Cell);
-  }
-  shm::SpillCell* spill(uint32_t receiver, uint32_t sender) const {
-    return reinterpret_cast<shm::SpillCell*>(ring(receiver, sender) + layout_.ring_bytes);
-  }
-  size_t ring_bytes() const { return layout_.ring_bytes; }
-  uint32_t spill_cells() const { return layout_.spill_cells; }
-  std::byte* arena(uint32_t slot) const { return base_ + layout_.arenas() + slot * shm::kArenaBytes; }
-  /// Memory that a rank lends to its peers (CopyArbiter::lend): written by it, read by them.
-  std::byte* lent(uint32_t slot) const { return base_ + layout_.lent() + slot * shm::kLentBytes; }
-  size_t segment_bytes() const { return layout_.total(); }
-  std::byte* base() const { return base_; }
   /// The segment's descriptor, which every member has. Its part beyond `segment_bytes` belongs to shm_segments.h.
   int memfd() const;
 
@@ -146,9 +117,6 @@ class ShmNode {
   struct Joining;
   ShmNode() = default;
 
-  std::byte* pair(uint32_t receiver, uint32_t sender) const {
-    return base_ + layout_.pairs() + (size_t{receiver} * layout_.ranks + sender) * layout_.pair_bytes();
-  }
   static void fence();
   void ring_doorbell(uint32_t slot);
   Error map(int memfd, const shm::Layout& layout);
@@ -157,8 +125,6 @@ class ShmNode {
   Error join_as_leader();
   Error join_as_member();
 
-  std::byte* base_ = nullptr;
-  shm::Layout layout_;
   uint32_t my_slot_ = 0;
   bool full_fence_ = false;
   bool declared_ = false;    ///< this rank has declared itself asleep and not yet awake

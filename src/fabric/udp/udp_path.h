@@ -99,6 +99,8 @@ class UdpPath final : public CountingPath {
     int refusals = 0;
     uint32_t incarnation = 0;  ///< how often the lane was restarted
     std::string trouble;
+    /// Why it is lost.
+    Error reason() const;
   };
 
   UdpPath(const UdpOptions& options, const Tunables& tunables, std::unique_ptr<DatagramPort> port, UdpProtocol protocol,
@@ -128,7 +130,6 @@ class UdpPath final : public CountingPath {
   void ask_host(Peer& peer, uint64_t now_ns);
   void doom(Peer& peer, std::string trouble);
   int lose_doomed();
-  Error reason(const Peer& peer) const;
 
   const UdpOptions options_;
   const PeerTable& table_;

@@ -286,9 +286,8 @@ void UdpPath::ask_host(Peer& peer, uint64_t now_ns) {
 
 // --- Loss.
 
-Error UdpPath::reason(const Peer& peer) const {
-  return Error(ErrorClass::proc_aborted,
-               "rank " + std::to_string(peer.id) + " cannot be reached by UDP: " + peer.trouble);
+Error UdpPath::Peer::reason() const {
+  return Error(ErrorClass::proc_aborted, "rank " + std::to_string(id) + " cannot be reached by UDP: " + trouble);
 }
 
 // For places that must not call the sink: the peer is lost in the next poll.
@@ -328,16 +327,16 @@ int UdpPath::lose_doomed() {
   int handled = 0;
   for (Peer* peer : now) {
     if (!peer->channel) continue;
-    peer->channel->abandon(reason(*peer));
+    peer->channel->abandon(peer->reason());
     peer->channel->surrender(failed);
   }
   while (SendOperation* operation = failed.pop_front()) {
     ++handled;
-    operation->done(*operation, reason(static_cast<Peer&>(*operation->lane)));
+    operation->done(*operation, static_cast<Peer&>(*operation->lane).reason());
   }
   for (Peer* peer : now) {
     ++handled;
-    shared_.sink.on_peer_lost(*peer, reason(*peer));
+    shared_.sink.on_peer_lost(*peer, peer->reason());
   }
   return handled;
 }
