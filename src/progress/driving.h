@@ -115,7 +115,10 @@ class Driving final : public RankLock {
     /// Changed inside; `ProgressEngine::notify` also reads it elsewhere (engine_gate.h).
     std::atomic<int> sleepers{0};
     int sleeping() const { return sleepers.load(std::memory_order_relaxed); }
-    void count_sleeper(int more) { sleepers.store(sleeping() + more, std::memory_order_relaxed); }
+    void count_sleeper(int more) {
+      TERN_DEBUG_ASSERT(sleeping() + more >= 0);
+      sleepers.store(sleeping() + more, std::memory_order_relaxed);
+    }
     /// While it is not 0 nobody sleeps: who sends this rank messages expects that somebody polls.
     uint32_t kept_awake = 0;
     int turning = 0;                    ///< in sched_yield
