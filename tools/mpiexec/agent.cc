@@ -184,6 +184,10 @@ void Agent::on_parent() {
 void Agent::on_signals() {
   signalfd_siginfo info;
   while (read(signals_, &info, sizeof info) == ssize_t(sizeof info)) {
+    if (info.ssi_signo == SIGCHLD) {  // with the keeper killed the ranks are this process's children
+      if (ranks_) ranks_->reap();
+      continue;
+    }
     say(fmt::format("signal {} (SIG{}) has ended the agent", info.ssi_signo, signal_name(int(info.ssi_signo))));
     parent_gone_ = true;
   }
@@ -290,7 +294,7 @@ int run_agent(char** argv) {
   dup2(null, 1);
   sigset_t handled;
   sigemptyset(&handled);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&handled, signal);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD}) sigaddset(&handled, signal);
   sigprocmask(SIG_BLOCK, &handled, nullptr);
   const int signals = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals < 0) return 1;
