@@ -18,8 +18,7 @@ StreamEnd::StreamEnd(StreamHosts& hosts, uint64_t number, StreamAddress from, St
       peer(to),
       hosts_(hosts),
       state_(called ? State::called : State::calling),
-      send_bytes_(hosts.model().send_bytes),
-      timeout_ns_(StreamModel::kCallTimeout_ns) {}
+      send_bytes_(hosts.model().send_bytes) {}
 
 int StreamEnd::take_error() {
   const int error = error_;
@@ -84,7 +83,7 @@ void StreamEnd::call(uint64_t now) {
   auto hello = segment();
   hello->syn = true;
   emit(now, std::move(hello));
-  due_.repeat_ns = now + timeout_ns_;
+  due_.repeat_ns = now + due_.timeout_ns;
   set_timer();
 }
 
@@ -100,7 +99,7 @@ bool StreamEnd::on_handshake(uint64_t now, const StreamSegment& segment) {
     if (!segment.syn || !segment.ack) return false;
     state_ = State::open;
     due_.repeat_ns = kNever_ns;
-    timeout_ns_ = StreamModel::kFirstTimeout_ns;
+    due_.timeout_ns = StreamModel::kFirstTimeout_ns;
     repetitions_ = 0;
     their_limit_ = segment.limit;
     acknowledge(now);
@@ -111,7 +110,7 @@ bool StreamEnd::on_handshake(uint64_t now, const StreamSegment& segment) {
     if (segment.syn) {  // the first time, or our answer was lost
       if (due_.repeat_ns == kNever_ns) {
         acknowledged_at_ns_ = heard_ns_ = now;
-        due_.repeat_ns = now + timeout_ns_;
+        due_.repeat_ns = now + due_.timeout_ns;
       }
       answer_call(now);
       return false;
@@ -119,7 +118,7 @@ bool StreamEnd::on_handshake(uint64_t now, const StreamSegment& segment) {
     if (!segment.ack || !hosts_.enter_queue(*this)) return false;  // no room: as if it had not come
     state_ = State::open;
     due_.repeat_ns = kNever_ns;
-    timeout_ns_ = StreamModel::kFirstTimeout_ns;
+    due_.timeout_ns = StreamModel::kFirstTimeout_ns;
     repetitions_ = 0;
     their_limit_ = segment.limit;
     return true;
@@ -165,10 +164,10 @@ void StreamEnd::send_from(uint64_t now, size_t most_segments) {
     emit(now, std::move(part));
   }
   if (una_ != next_) {
-    if (due_.repeat_ns == kNever_ns) due_.repeat_ns = now + timeout_ns_;
+    if (due_.repeat_ns == kNever_ns) due_.repeat_ns = now + due_.timeout_ns;
     due_.window_probe_ns = kNever_ns;
   } else if (next_ < last() && their_limit_ <= next_ && due_.window_probe_ns == kNever_ns) {
-    due_.window_probe_ns = now + timeout_ns_;
+    due_.window_probe_ns = now + due_.timeout_ns;
   }
 }
 
@@ -187,8 +186,8 @@ void StreamEnd::on_acknowledgement(uint64_t now, const StreamSegment& segment) {
     una_ = segment.acknowledged;
     next_ = std::max(next_, una_);
     repetitions_ = duplicates_ = 0;
-    timeout_ns_ = StreamModel::kFirstTimeout_ns;
-    due_.repeat_ns = una_ != next_ ? now + timeout_ns_ : kNever_ns;
+    due_.timeout_ns = StreamModel::kFirstTimeout_ns;
+    due_.repeat_ns = una_ != next_ ? now + due_.timeout_ns : kNever_ns;
     if (was_full) changed();
   } else if (segment.acknowledged == una_ && una_ != next_ && !moved && segment.payload.empty() && !segment.fin &&
              ++duplicates_ == kDuplicates) {
@@ -204,8 +203,8 @@ void StreamEnd::repeat(uint64_t now) {
                                                   : StreamModel::kRepetitions;
   if (repetitions_ == most) return die(now, ETIMEDOUT);
   ++repetitions_;
-  timeout_ns_ = std::min(2 * timeout_ns_, StreamModel::kMaxTimeout_ns);
-  due_.repeat_ns = now + timeout_ns_;
+  due_.timeout_ns = std::min(2 * due_.timeout_ns, StreamModel::kMaxTimeout_ns);
+  due_.repeat_ns = now + due_.timeout_ns;
   if (state_ == State::calling) {
     auto hello = segment();
     hello->syn = true;
@@ -279,16 +278,16 @@ void StreamEnd::on_segment(uint64_t now, StreamSegment& segment) {
 }
 
 void StreamEnd::on_timer(uint64_t now) {
-  if (now != set_for_ns_) return;  // it has been set anew since
-  set_for_ns_ = kNever_ns;
+  if (now != due_.set_for_ns) return;  // it has been set anew since
+  due_.set_for_ns = kNever_ns;
   if (state_ != State::dead && due_.repeat_ns <= now) repeat(now);
   if (state_ == State::open) {
     if (due_.uncork_ns <= now) cork(now, false);
     if (due_.answer_ns <= now) acknowledge(now);
     if (due_.window_probe_ns <= now) {
       if (++window_probes_ > StreamModel::kRepetitions) return die(now, ETIMEDOUT);
-      timeout_ns_ = std::min(2 * timeout_ns_, StreamModel::kMaxTimeout_ns);
-      due_.window_probe_ns = now + timeout_ns_;
+      due_.timeout_ns = std::min(2 * due_.timeout_ns, StreamModel::kMaxTimeout_ns);
+      due_.window_probe_ns = now + due_.timeout_ns;
       auto probe = segment();
       probe->probe = true;
       emit(now, std::move(probe));
@@ -326,8 +325,8 @@ void StreamEnd::set_timer() {
   if (state_ == State::dead) return;
   const uint64_t due = std::min({due_.repeat_ns, due_.window_probe_ns, due_.answer_ns, due_.uncork_ns, due_.forget_ns,
                                  state_ == State::open ? due_.alive_ns : kNever_ns});
-  if (due >= set_for_ns_) return;
-  set_for_ns_ = hosts_.set_timer(*this, due);
+  if (due >= due_.set_for_ns) return;
+  due_.set_for_ns = hosts_.set_timer(*this, due);
 }
 
 // --- The end.

@@ -125,8 +125,9 @@ class StreamEnd {
   struct Due {
     uint64_t repeat_ns = kNever_ns, window_probe_ns = kNever_ns, answer_ns = kNever_ns, uncork_ns = kNever_ns;
     uint64_t forget_ns = kNever_ns, alive_ns = kNever_ns;
+    uint64_t set_for_ns = kNever_ns;                     ///< the timer
+    uint64_t timeout_ns = StreamModel::kCallTimeout_ns;  ///< from a sending to its repetition; doubles
   } due_;
-  uint64_t timeout_ns_, set_for_ns_ = kNever_ns;
   uint64_t emitted_ns_ = 0;  ///< the last segment: its owner may be ahead of the events
   uint64_t heard_ns_ = 0, idle_ns_ = 0, interval_ns_ = 0;
   uint32_t probes_ = 0, max_probes_ = 0;

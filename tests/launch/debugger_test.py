@@ -39,7 +39,8 @@ printf "size %d state %d\\n", MPIR_proctable_size, MPIR_debug_state
 set $i = 0
 while $i < MPIR_proctable_size
   printf "row %d %s %s %d\\n", $i, MPIR_proctable[$i].host_name, MPIR_proctable[$i].executable_name, MPIR_proctable[$i].pid
-  eval "shell readlink /proc/%d/exe; tr '\\\\0' '\\\\n' < /proc/%d/environ | grep ^PMI_RANK", MPIR_proctable[$i].pid, MPIR_proctable[$i].pid
+  eval "shell until readlink /proc/%d/exe | grep -v bin/mpiexec; do sleep 0.01; done", MPIR_proctable[$i].pid
+  eval "shell tr '\\\\0' '\\\\n' < /proc/%d/environ | grep ^PMI_RANK", MPIR_proctable[$i].pid
   set $i = $i + 1
 end
 continue
