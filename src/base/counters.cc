@@ -49,6 +49,7 @@ static_assert(std::all_of(std::begin(kCounters), std::end(kCounters), in_a_group
 }  // namespace
 
 std::span<const CounterRow> counter_rows() { return kCounters; }
+
 void add_counters(Counters& sum, const Counters& more) {
   for (const CounterRow& row : kCounters) {
     const uint64_t* from = row.in(more);

@@ -4,7 +4,7 @@
 // the rank's lock, as everything does that has no engine. There is one ProgressEngine, which polls the paths of all.
 //
 // The engine has what the program sends and receives on its communicators; collectives, the making of communicators,
-// windows and files use the rank's own PointToPoint. docs/threads.md tells users of it, docs/decisions/0011 why.
+// windows and files use the rank's own PointToPoint. docs/hybrid.md tells users of it, docs/decisions/0011 why.
 //
 // Thread rule: under the rank's lock, but for the short calls of PointToPoint, inside of their engine's gate.
 #pragma once
@@ -47,7 +47,7 @@ class Engines {
  public:
   static constexpr uint32_t kMost = 8;
 
-  /// `counters`: so many sets of them; they outlive this.
+  /// `counters`: an array of `count` sets, one of each engine. The caller owns it; it outlives this.
   Engines(uint32_t count, ProgressEngine& progress, const Tunables& tunables, PeerId me, Counters* counters);
 
   /// The engine of a communicator by its context id. `alone`: this rank is its only member. Null: none.

@@ -133,7 +133,6 @@ void PartitionedSend::matched(const wire::PartitionedAnswerBody& answer) {
 void PartitionedSend::opened() {
   if (complete() || may_send_) {
     ++opens_;
-    TERN_DEBUG_ASSERT(opens_ != 0);
     return;
   }
   may_send_ = true;

@@ -1,13 +1,13 @@
 // EngineGate: who may use a message engine (p2p/engines.h): short calls of any thread, one at a time, or the thread
 // that holds the rank's lock, which needs nothing else then.
 //
-//   open      a short call takes the gate's mutex, and neither waits inside nor touches anything else of the rank's
+//   open      a short call takes the gate's mutex. It neither waits inside nor touches anything else of the rank.
 //   closed    short calls are refused: they take the rank's lock as all others do, and visit
 //
 // A visit is a call under the rank's lock that uses the engine. It begins by closing the gate: takes the mutex, so that
 // no short call is inside, and marks it. It lasts until the call's end, also while the call waits and has given the
-// rank's lock up: so whoever waits for something of the engine is called by those that change it, who have the rank's
-// lock. The last visitor opens the gate again if the engine is idle (nothing in it needs the rank's polls):
+// rank's lock up. The gate is closed then: another thread changes the engine under the rank's lock only, and wakes the
+// waiting call. The last visitor opens the gate again if the engine is idle (nothing in it needs the rank's polls):
 //
 //   - at once, if the visitors were calls that are short otherwise (a receive that had to wait);
 //   - after some such calls in a row, if another kind of call came between.
@@ -72,7 +72,8 @@ class EngineGate {
     streak_ = 0;
     open_.store(true, std::memory_order_release);
   }
-  /// For who has the rank's lock for the whole of what it does: it may open again with the next short call.
+  /// Closes the gate without a visit. The caller keeps the rank's lock until it is done with the engine. The next call
+  /// that ends a visit may open the gate again.
   bool close(std::thread::id me) {
     if (!is_open()) return false;
     mutex_.lock(me);

@@ -73,7 +73,6 @@ EventPolicy::Action EventPolicy::on_wake(WakeSource watch, bool tick, bool ready
 
 uint64_t EventPolicy::next_grace() {
   grace_ns_ = std::max(limits_.first_grace_ns, std::min(2 * grace_ns_, limits_.max_grace_ns));
-  TERN_DEBUG_ASSERT(grace_ns_ >= limits_.first_grace_ns);
   return grace_ns_;
 }
 

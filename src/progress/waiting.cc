@@ -102,7 +102,6 @@ void ProgressEngine::yield(Step step) {
 template <typename Pass>
 void ProgressEngine::give_turn(Pass&& pass) {
   ++driving_.sleep.turning;
-  TERN_DEBUG_ASSERT(driving_.sleep.turning > 0);
   const uint32_t depth = driving_.give_way();
   pass();
   driving_.come_back(depth);

@@ -105,7 +105,6 @@ Error Access::start(Group& group, int assertions) {
 void Access::take_post(int from) {
   Target& origin_of = operations_.target(from);
   ++origin_of.epoch.posts;
-  TERN_DEBUG_ASSERT(origin_of.epoch.posts != 0);
   records_.pump(origin_of, true);
   context_.progress().notify();
 }

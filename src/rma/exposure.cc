@@ -182,7 +182,6 @@ void Exposure::end_access(Source& from) {
 // The records of the rank that got the lock are carried out, which may pass the lock on.
 void Exposure::grant_ready() {
   if (granting_) return;
-  TERN_DEBUG_ASSERT(!granting_);
   granting_ = true;
   while (!granted_.empty()) {
     Source& next = source(granted_.front());

@@ -68,7 +68,6 @@ class OwnLockShare {
       one->expected = false;
       one->skips = one->next_skips;
       one->next_skips = std::min(2 * one->next_skips, kMaxSkips);
-      TERN_DEBUG_ASSERT(one->next_skips != 0);
       return true;
     });
   }

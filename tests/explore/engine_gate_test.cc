@@ -1,4 +1,5 @@
-// Who may use a message engine: short calls, or who has the rank's lock (progress/engine_gate.h).
+// A message engine has one user at a time: a short call, or the thread that holds the rank's lock
+// (progress/engine_gate.h).
 #include "progress/engine_gate.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +60,7 @@ struct Rank {
     engine.gate.end_visit(idle);
     lock.unlock();
   }
-  /// A receive that waits, with the rank's lock given up, until so many messages have come.
+  /// A receive: it waits until `wanted` messages have come. It does not hold the rank's lock while it waits.
   void receive(size_t i, uint64_t wanted) {
     OneEngine& engine = *all[i];
     lock.lock();

@@ -220,7 +220,6 @@ void RdmaPath::apply_policy(uint64_t now_ns) {
       auto found = mapping->find(peer->id);
       if (policy_.changed()) switches_.forgive(*peer);
       const ChannelKind now = peer->switching.kind;
-      TERN_DEBUG_ASSERT(size_t(now) < kChannelKinds);
       const ChannelKind wanted = found != mapping->end() ? found->second : policy_.stays(now) ? now : policy_.base();
       // A ring without a connected queue pair, where there is none left.
       if (!switches_.request(*peer, wanted) && wanted == ChannelKind::rc_rdma && dc_ &&
@@ -411,7 +410,6 @@ bool RdmaPath::arm_rings() {
   if (adapter_.hca->capabilities().polled_wakes) return true;
   switches_.give_rings_up();
   napping_until_ns_ = adapter_.clock.now_ns() + kNap_ns;
-  TERN_DEBUG_ASSERT(napping_until_ns_ != ~uint64_t{0});
   return true;
 }
 

@@ -257,7 +257,6 @@ void PathScheduler::on_probed(Route& route, const wire::Header& header) {
   if (probed.state != RouteState::down || uint32_t(header.tag) != probed.incarnation) return;
   if (!probed.path->reopen(*probed.lane, probed.incarnation)) return;
   probed.state = RouteState::probing;
-  TERN_DEBUG_ASSERT(&probed != &pair.routes[pair.out] || pair.phase != Phase::steady);
   post(probed, wire::LaneKind::hello, probed.index, probed.incarnation);
 }
 
@@ -281,7 +280,6 @@ void PathScheduler::on_leave(Route& route, const wire::Header& header) {
   const auto index = uint8_t(header.flags & wire::kKindFlags);
   if (!takes(route) || header.token != pair.incident || index >= pair.routes.size()) return;
   pair.in = index;
-  TERN_DEBUG_ASSERT(index < pair.routes.size());
   post(pair.routes[pair.out], wire::LaneKind::left, index);
 }
 
@@ -293,7 +291,6 @@ void PathScheduler::on_left(Route& route, const wire::Header& header) {
   pair.phase = Phase::steady;
   --unsettled_;
   pair.out = pair.next_out;
-  TERN_DEBUG_ASSERT(pair.waiting.empty() || pair.phase == Phase::steady);
   ++counters().lane_failbacks;
   confirm_soon(pair);
   flush_waiting(pair);

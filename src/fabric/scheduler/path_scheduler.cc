@@ -179,7 +179,7 @@ void PathScheduler::enqueue(SendOperation& operation) {
 void PathScheduler::forward(Pair& pair, SendOperation& operation) {
   TERN_ASSERT(!operation.linked());
   operation.header_sent = true;
-  TERN_DEBUG_ASSERT(ready(pair) || pair.phase == Phase::steady);
+  TERN_DEBUG_ASSERT(pair.phase == Phase::steady);
   Kept& kept = keep(pair, operation.header, operation.total_bytes);
   kept.user = &operation;
   kept.original = operation.payload;

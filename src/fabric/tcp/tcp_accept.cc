@@ -235,7 +235,6 @@ void TcpPath::establish(Setup& setup, Stream& stream) {
   stream.closed = false;
   counters().tcp_connections = ++links_;
   counters().tcp_resumed += again;
-  TERN_DEBUG_ASSERT(links_ != 0);
   Link& entered = watched_.adopt(std::move(link));
   TERN_DEBUG_ASSERT(entered.stream == &stream && stream.link == &entered);
   watched_.watch(entered, kReadable);

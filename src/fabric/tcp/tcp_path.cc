@@ -200,7 +200,6 @@ int TcpPath::poll() {
 
 int TcpPath::poll_events() {
   rounds_since_events_ = 0;
-  TERN_DEBUG_ASSERT(armed_ >= 0);
   StreamPort::Event events[StreamPort::kMaxEvents];
   const int n = port_->events(events);
   int handled = 0;
@@ -288,7 +287,6 @@ bool TcpPath::arriving() const {
 bool TcpPath::arm() {
   if (!sending_.finished.empty() || !doomed_.empty() || more_) return false;
   ++armed_;
-  TERN_DEBUG_ASSERT(armed_ > 0);
   const uint64_t now = clock_.now_ns();
   bool unsure = false;
   uint64_t nap_ns = tcp::LinkMonitor::kInterval_ns;

@@ -43,7 +43,6 @@ StreamSender::Packet* StreamSender::make(size_t payload_bytes) {
   void* memory = link_.shared.pool.take(sizeof(Packet) + wire::kStreamOverhead + payload_bytes);
   auto* packet = new (memory) Packet;
   packet->capacity = uint32_t(payload_bytes);
-  TERN_DEBUG_ASSERT(payload_bytes <= UINT32_MAX);
   packet->offset = end_;
   return packet;
 }

@@ -31,7 +31,6 @@ bool HybridSender::begin(SendRequest& send, const SendSituation& s) {
   if (own.waits & SendRequest::kPath) {
     // The path had no room: what it still has to be given leaves in this rank's polls, so the sender is not free yet.
     own.watcher = &send;
-    TERN_DEBUG_ASSERT(own.from_library());
     own.on_complete = copy_has_left;
   } else {
     sends_.settle(send, 0);
@@ -59,7 +58,6 @@ SendRequest& HybridSender::send_copy(const SendArguments& a, Endpoint& peer, Lib
   SendRequest& own = sends_.create(peer, copied);
   sends_.open(own);
   own.protocol = Protocol::hybrid;
-  TERN_DEBUG_ASSERT(copied.count == Count(s.bytes));
   SendSituation its = ProtocolChoice::begin(peer, s.bytes, s.blocking);
   if (const Ready* ready = peer.messages.find(a.context, a.tag)) choice_.complete(its, peer, copied, ready);
   own.stream_faster = its.stream_faster;

@@ -11,8 +11,7 @@ namespace tern {
 void Tuples::on_queues_lost(Endpoint& peer) {
   lines_.for_each([&](TupleLine& line) {
     if (line.to != &peer || line.lost) return;
-    TERN_DEBUG_ASSERT(line.state == TupleLine::State::asked || line.remote != 0 ||
-                      line.state != TupleLine::State::open);
+    TERN_DEBUG_ASSERT(line.state != TupleLine::State::open || line.remote != 0);
     line.lost = true;
     if (line.state == TupleLine::State::asked) return;  // its answer will end it
     const uint32_t queue = line.remote;

@@ -123,7 +123,6 @@ void Tuples::posted(ReceiveRequest& receive) {
   TupleQueue* queue = queue_of(receive);
   TERN_DEBUG_ASSERT(receive.posted());
   if (!queue || queue->state != TupleQueue::State::open || queue->backlog || queue->lost) return;
-  TERN_DEBUG_ASSERT(!queue->stopping || queue->state == TupleQueue::State::open);
   if (post(*queue, &receive, nullptr)) ++queue->posted;
   else feed(*queue);
 }
