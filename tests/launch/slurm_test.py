@@ -20,6 +20,7 @@ NEEDED = ("munged", "slurmctld", "slurmd", "srun", "salloc", "sinfo", "scontrol"
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 MISSING = [name for name in NEEDED if not shutil.which(name)]
 
+# TmpFS: PMIx's folders have the numbers of jobs in their names, which another Slurm of this machine may have used, too.
 CONFIGURATION = """ClusterName=tern
 SlurmctldHost={host}(127.0.0.1)
 MailProg=/bin/true
@@ -29,6 +30,7 @@ AuthInfo=socket={base}/munge.socket
 CredType=cred/munge
 SlurmctldPort={control_port}
 StateSaveLocation={base}/state
+TmpFS={base}
 SlurmdSpoolDir={base}/spool.%n
 SlurmctldPidFile={base}/slurmctld.pid
 SlurmdPidFile={base}/slurmd.%n.pid
