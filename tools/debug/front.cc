@@ -21,7 +21,9 @@
 namespace tern::debug {
 namespace {
 
+// Ctrl-C comes only inside ppoll: one that came between the look at this and the sleep would be slept over.
 volatile sig_atomic_t interrupted = 0;
+sigset_t while_listening;  ///< the signals that are blocked then
 void note_interrupt(int) { interrupted = 1; }
 
 /// The gdb of one rank.
@@ -149,7 +151,7 @@ class Front {
       whose.push_back(rank);
     }
     if (input) waits.push_back({STDIN_FILENO, POLLIN, 0});
-    if (poll(waits.data(), waits.size(), -1) < 0) return false;  // a signal
+    if (ppoll(waits.data(), waits.size(), nullptr, &while_listening) < 0) return false;  // a signal
     for (size_t i = 0; i < whose.size(); ++i) {
       if (waits[i].revents != 0) take(ranks_[whose[i]]);
     }
@@ -278,8 +280,12 @@ class Front {
 
 int run_front(int listener, int ranks, pid_t job) {
   struct sigaction action {};
-  action.sa_handler = note_interrupt;  // without SA_RESTART: poll returns
+  action.sa_handler = note_interrupt;
   sigaction(SIGINT, &action, nullptr);
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  sigprocmask(SIG_BLOCK, &interrupt, &while_listening);
   return Front(listener, ranks, job).run();
 }
 
