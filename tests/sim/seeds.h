@@ -1,7 +1,7 @@
 // How simulated tests run over seeds. By default the fixed seeds 1..n, so that the run cannot flake (a tenth of them
 // under ASan and TSan):
 //   TERN_SIM_SEEDS=5000   more of them
-//   TERN_SIM_SEED=17      only this one (what a failure prints)
+//   TERN_SIM_SEED=17      only this one (what a failure prints); with TERN_SIM_SEEDS the first of so many
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,11 +26,11 @@ template <typename Test>
 void for_seeds(uint64_t how_many, Test&& test) {
   uint64_t first = 1;
   how_many = (how_many + kSeedDivisor - 1) / kSeedDivisor;
-  if (const char* count = std::getenv("TERN_SIM_SEEDS")) how_many = std::strtoull(count, nullptr, 10);
-  if (const char* one = std::getenv("TERN_SIM_SEED")) {
-    first = std::strtoull(one, nullptr, 10);
+  if (const char* begin = std::getenv("TERN_SIM_SEED")) {
+    first = std::strtoull(begin, nullptr, 10);
     how_many = 1;
   }
+  if (const char* count = std::getenv("TERN_SIM_SEEDS")) how_many = std::strtoull(count, nullptr, 10);
   ASSERT_GT(how_many, 0u);
   for (uint64_t seed = first; seed < first + how_many; ++seed) {
     SCOPED_TRACE("TERN_SIM_SEED=" + std::to_string(seed));
