@@ -217,26 +217,32 @@ def header_is_checked(stamp):
         return False
 
 
+def leads_its_source(root, path):
+    """Whether PATH.cc includes it before all else: then the build has compiled it alone."""
+    source = path.with_suffix(".cc")
+    first = re.search(r'^#include [<"]([^>"]+)', text_of(source), re.M) if source.exists() else None
+    return first is not None and first.group(1) == str(path.relative_to(root / "src"))
+
+
 def check_header(root, build, path):
     stamp = build / "style" / (str(path.relative_to(root)).replace("/", "+") + ".ok")
     if header_is_checked(stamp):
         return None
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    used = stamp.with_suffix(".d")
     command = [os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused-parameter",
-               f"-I{root}/src", f"-I{build}/include", f"-I{build}/generated/capi",
+               "-MMD", "-MF", str(used), f"-I{root}/src", f"-I{build}/include", f"-I{build}/generated/capi",
                "-x", "c++", "-"]
     source = f'#include "{path.relative_to(root / "src")}"\n'
     lone = subprocess.run(command, input=source, capture_output=True, text=True)
     if lone.returncode != 0:
         return f"{path}: does not compile alone:\n" + "\n".join(lone.stderr.split("\n")[:8])
-    listed = subprocess.run(command[:2] + ["-MM"] + command[3:], input=source, capture_output=True, text=True)
-    names = listed.stdout.replace("\\\n", " ").split()[1:]
-    stamp.parent.mkdir(parents=True, exist_ok=True)
-    stamp.write_text("\n".join(names))
+    stamp.write_text("\n".join(text_of(used).replace("\\\n", " ").split()[1:]))
     return None
 
 
 def check_headers(root, build):
-    headers = list(files(root, ("src",), {".h"}))
+    headers = [path for path in files(root, ("src",), {".h"}) if not leads_its_source(root, path)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for finding in pool.map(lambda path: check_header(root, build, path), headers):
             if finding:
