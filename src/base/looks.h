@@ -50,6 +50,9 @@ enum class Pause : uint8_t { none, brief, processor };
     "empty calls that only look (MPI_Test, 10 ns each) between two questions to the waiting policy, some ns") \
   X(part, 32, none, \
     "looks at one lane from one whole round to the next: a round may ask the kernel, which takes as long as 32") \
+  X(short_call, 1024, none, \
+    "calls that look for messages with an engine alone, from one round of the whole rank to the next: some 100 us, " \
+    "and less than 1 % of their time if a round asks the kernel") \
   X(window_call, 32, none, \
     "calls of a window that wait for nothing, from one look at everything else to the next: a look costs about as " \
     "much as a put into shared memory; so many calls take about a microsecond")

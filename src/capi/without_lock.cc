@@ -1,7 +1,13 @@
 #include "capi/without_lock.h"
 
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/looks.h"
 #include "capi/call.h"
 #include "capi/requests.h"
+#include "p2p/core/endpoint.h"
 
 namespace tern::capi::short_calls {
 
@@ -22,6 +28,54 @@ class Inside {
   Engine& engine_;
   const bool inside_;
 };
+
+PeerId sender_of(const Request& request) { return request.from ? request.from->peer : kNoPeer; }
+
+/// Calls that find what they look for with their engine alone serve the rank's other paths now and then.
+void poll_all_paths(World& world) {
+  world.lock->acquire();
+  world.process->progress().poll();
+  world.lock->leave();
+}
+
+/// Whether a message from there may come while no thread of this rank is inside. kNoPeer: from anywhere.
+bool comes_by_itself(const Engine& engine, PeerId from) { return engine.others && !engine.self.reaches(from); }
+
+/// Inside of the engine: `attempt()` at once, and after each arrival of messages from other ranks. `sender()`: from
+/// which one; kNoPeer: from any.
+template <typename Attempt, typename Sender>
+Shortly look_inside(Engine& engine, uint32_t looks, Attempt&& attempt, Sender&& sender) {
+  Shortly end = attempt();
+  if (end == Shortly::not_yet && !comes_by_itself(engine, sender())) return end;
+  for (; end == Shortly::not_yet && looks != 0; --looks) {
+    const int came = engine.p2p.poll_shortly(sender());
+    if (came < 0) return Shortly::never;
+    if (came != 0) end = attempt();
+    else short_pause();
+  }
+  return end;
+}
+
+/// As look_inside, for a short while.
+template <typename Attempt, typename Sender>
+bool await_shortly(World& world, Engine& engine, Attempt&& attempt, Sender&& sender) {
+  // For another thread or rank that waits for this core; as many as a thread that waits for a lock (hand_over_mutex.h).
+  constexpr int kYields = 4;
+  const uint32_t looks = world.process->is_oversubscribed() ? 1 : limits_of(Look::message).looks;
+  bool due = false;
+  Shortly end = Shortly::not_yet;
+  for (int tries = 0; end == Shortly::not_yet && tries <= kYields; ++tries) {
+    if (tries != 0) sched_yield();
+    const Inside inside(engine);
+    if (!inside) return false;
+    if (tries == 0) due = engine.count_look() % limits_of(Look::short_call).looks == 0;
+    end = look_inside(engine, looks, attempt, sender);
+    if (end == Shortly::not_yet && !comes_by_itself(engine, sender())) break;
+  }
+  if (due) [[unlikely]]
+    poll_all_paths(world);
+  return end == Shortly::done;
+}
 
 /// What the handles of a message name, if that is for short calls: a communicator with an engine, and a predefined
 /// datatype (which nobody counts and nobody frees).
@@ -52,16 +106,23 @@ bool is_message_from(const void* buffer, Count count, int source, int tag, const
          (source == kAnySource || is_rank(source, comm));
 }
 
-/// Whether a request is over, and its end is nobody's but this call's affair.
-bool ends_shortly(const Request& request) {
-  return request.complete() && is_plain(request) && !request.on_complete && !request.error_object && !request.continued;
+/// Whether a request is over. `never`: its end is not this call's affair alone.
+Shortly end_of(const Request& request) {
+  const bool plain = is_plain(request) && !request.on_complete && !request.error_object && !request.continued;
+  if (!plain) return Shortly::never;
+  return request.complete() ? Shortly::done : Shortly::not_yet;
 }
 
-void end(World::EngineRequests& requests, MPI_Request& handle, Request& request, MPI_Status* status) {
-  put_status(status, request.status);
-  requests.retire(value_of(handle));
+void end(World::EngineRequests& requests, MPI_Request& handle, Request* request, MPI_Status* status) {
+  if (requests.find_user(value_of(handle)) == request) [[likely]] {
+    put_status(status, request->status);
+    requests.retire(value_of(handle));
+    request->release();
+  } else {  // the same one twice
+    put_status(status, kEmptyStatus);
+    if (status) status->MPI_ERROR = MPI_SUCCESS;
+  }
   handle = MPI_REQUEST_NULL;
-  request.release();
 }
 
 }  // namespace
@@ -79,13 +140,10 @@ bool Recv(World& world, void* buf, Count count, MPI_Datatype datatype, int sourc
   const Named named(world, comm, datatype);
   if (!named || !is_message_from(buf, count, source, tag, *named.comm)) return false;
   Engine& engine = *named.comm->engine();
+  const ReceiveArguments arguments = named.comm->receive_arguments(buf, count, *named.type, source, tag);
   Status result;
-  {
-    const Inside inside(engine);
-    if (!inside ||
-        !engine.p2p.receive_shortly(named.comm->receive_arguments(buf, count, *named.type, source, tag), result))
-      return false;
-  }
+  const auto attempt = [&] { return engine.p2p.receive_shortly(arguments, result); };
+  if (!await_shortly(world, engine, attempt, [&] { return arguments.peer; })) return false;
   put_status(status, result);
   return true;
 }
@@ -118,8 +176,23 @@ bool Irecv(World& world, void* buf, Count count, MPI_Datatype datatype, int sour
 bool Wait(World& world, MPI_Request* request, MPI_Status* status) { return Waitall(world, 1, request, status); }
 
 bool Test(World& world, MPI_Request* request, int* flag, MPI_Status* status) {
-  if (!flag || !Waitall(world, 1, request, status)) return false;
+  Engine* engine = world.observed || !request || !flag ? nullptr : world.engine_of(*request);
+  if (!engine) return false;
+  World::EngineRequests& requests = world.requests_of(*engine);
+  bool due = false;
+  {
+    const Inside inside(*engine);
+    Request* found = inside ? requests.find_user(value_of(*request)) : nullptr;
+    if (!found) return false;
+    due = engine->count_look() % limits_of(Look::short_call).looks == 0;
+    const Shortly over = look_inside(
+        *engine, 1, [&] { return end_of(*found); }, [&] { return sender_of(*found); });
+    if (over != Shortly::done) return false;
+    end(requests, *request, found, status);
+  }
   *flag = 1;
+  if (due) [[unlikely]]
+    poll_all_paths(world);
   return true;
 }
 
@@ -130,23 +203,20 @@ bool Waitall(World& world, int count, MPI_Request* array_of_requests, MPI_Status
   if (!engine) return false;
   World::EngineRequests& requests = world.requests_of(*engine);
   Request* found[kFew];
-  const Inside inside(*engine);
-  if (!inside) return false;
-  for (int i = 0; i < count; ++i) {
-    found[i] = requests.find_user(value_of(array_of_requests[i]));
-    if (!found[i] || !ends_shortly(*found[i])) return false;
-  }
-  for (int i = 0; i < count; ++i) {
-    MPI_Status* const status = array_of_statuses ? array_of_statuses + i : nullptr;
-    if (requests.find_user(value_of(array_of_requests[i])) == found[i]) [[likely]] {
-      end(requests, array_of_requests[i], *found[i], status);
-    } else {  // the same one twice
-      array_of_requests[i] = MPI_REQUEST_NULL;
-      put_status(status, kEmptyStatus);
-      if (status) status->MPI_ERROR = MPI_SUCCESS;
+  int over = -1;  // so many, from the first on; -1: they have not been found yet
+  const auto end_all = [&] {
+    for (int i = 0; over < 0 && i < count; ++i) {
+      found[i] = requests.find_user(value_of(array_of_requests[i]));
+      if (!found[i] || end_of(*found[i]) == Shortly::never) return Shortly::never;
     }
-  }
-  return true;
+    over = std::max(over, 0);
+    while (over < count && end_of(*found[over]) == Shortly::done) ++over;
+    if (over != count) return end_of(*found[over]);
+    for (int i = 0; i < count; ++i)
+      end(requests, array_of_requests[i], found[i], array_of_statuses ? array_of_statuses + i : nullptr);
+    return Shortly::done;
+  };
+  return await_shortly(world, *engine, end_all, [&] { return sender_of(*found[over]); });
 }
 
 }  // namespace tern::capi::short_calls

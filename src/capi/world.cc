@@ -143,9 +143,14 @@ void World::show_to_top() {
 }
 
 // TERN_CHECK: 1 or 2, see Checks.
-void World::check_if_asked() {
+static bool wants_checks() {
   const char* wish = secure_getenv("TERN_CHECK");
-  if (!wish || *wish == '\0' || std::string_view(wish) == "0") return;
+  return wish && *wish != '\0' && std::string_view(wish) != "0";
+}
+
+void World::check_if_asked() {
+  if (!wants_checks()) return;
+  const char* wish = secure_getenv("TERN_CHECK");
   checks = std::make_unique<Checks>(*this, std::string_view(wish) == "2");
   observed = true;
   // The first place takes long, since debug information is read. Later, threads would go on meanwhile.
@@ -178,8 +183,10 @@ Error World::start(int required_level) {
   if (!process) {
     Error error;
     if (!simulated()) show_to_top();
-    process = connect(RankContext{lock, counters, recorder && recorder->tracing() ? recorder.get() : nullptr, settings},
-                      error);
+    process = connect(
+        RankContext{lock, counters, recorder && recorder->tracing() ? recorder.get() : nullptr,
+                    required_level == MPI_THREAD_MULTIPLE && !observed && !simulated() && !wants_checks(), settings},
+        error);
     if (!process) return error;
     process_id = getpid();
     if (page) {
@@ -231,11 +238,12 @@ Error World::start(int required_level) {
 
 // Records, checks and listeners want to know of every call: they keep all calls under the rank's lock.
 void World::make_engines() {
-  if (engines || observed || simulated()) return;
+  if (engines || simulated() || (observed && !process->has_engine_memory())) return;
   if (!page && !engine_counters) engine_counters = std::make_unique<Counters[]>(Engines::kMost);
   static_assert(RankPage::kEngines == Engines::kMost);
   if (!requests.leave_room_for_parts()) return;
   engines = process->make_engines(page ? page->engines : engine_counters.get());
+  if (engines && observed) engines->retire();
   for (uint32_t i = uint32_t(engine_requests.size()); engines && i < engines->count(); ++i)
     engine_requests.push_back(std::make_unique<EngineRequests>(i + 1));
 }

@@ -30,7 +30,7 @@ void Communicator::set_context(uint64_t context) {
 
 void Communicator::find_engine() {
   if (!environment_.engines || context_ == 0) return;
-  engine_ = environment_.engines->of(context_, !remote_ && local_->size() == 1);
+  if (!remote_) engine_ = environment_.engines->of(context_, local_->size(), [&](int i) { return local_->peer(i); });
   p2p_ = engine_ ? &engine_->p2p : &environment_.p2p;
 }
 

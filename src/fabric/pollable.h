@@ -14,6 +14,7 @@ namespace tern {
 struct PollHints {
   bool dormant = false;  ///< poll would find nothing: all arrivals come through calls of this rank
   bool holding = false;  ///< small messages are held back, to be sent together with others in the next poll
+  bool rung = false;     ///< wait_fd may be readable although nothing is here; the next `arm` and `disarm` end that
 };
 
 class Pollable {

@@ -9,6 +9,7 @@
 // Thread rule: under the rank's lock, but for the short calls of PointToPoint, inside of their engine's gate.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -21,26 +22,71 @@
 
 namespace tern {
 
+struct Engine;
+
+/// What the rank polls of an engine's path to other ranks. Closed: all of it, as of every path. Open: short calls look
+/// into the rings themselves. A round looks there now and then, but not while they do. Who goes to sleep closes the
+/// engine, and is woken by its messages; but while short calls look there, it sleeps for a short time only.
+class EnginePoll final : public Pollable {
+ public:
+  EnginePoll(Engine& engine, Path& path) : engine_(engine), path_(path) {}
+  int poll() override;
+  const PollHints& hints() const override { return hints_; }
+  int wait_fd() const override { return path_.wait_fd(); }
+  bool arm() override;
+  void disarm() override;
+  bool arriving() const override;
+  uint64_t next_deadline_ns() const override;
+  /// A communicator has it.
+  void begin();
+  /// The engine was open, and is closed now.
+  void note_closed();
+
+ private:
+  bool short_calls_look(uint32_t& seen) const;
+
+  Engine& engine_;
+  Path& path_;
+  PollHints hints_{.dormant = true};
+  uint32_t skipped_ = 0;
+  uint32_t seen_by_poll_ = 0, seen_by_arm_ = 0;  ///< of Engine::looks
+  bool armed_ = false;
+  uint64_t deadline_ns_ = ~uint64_t{0};  ///< somebody sleeps: when he looks whether short calls still do
+};
+
 /// Lines of their own: threads on other cores use the neighbours. (Processors fetch lines in pairs.)
 struct alignas(128) Engine {
-  Engine(uint32_t engine_number, ProgressEngine& progress, const Tunables& tunables, PeerId me, Counters& its_counters)
-      : number(engine_number), counters(its_counters), p2p(progress, tunables, &its_counters), self(me, p2p.sink()) {
-    p2p.add_path(self);
-    progress.add(self);
-  }
+  Engine(uint32_t engine_number, ProgressEngine& progress, const Tunables& tunables, PeerId me, Counters& its_counters);
+  /// Its way to other ranks, before any message.
+  void add_path(std::unique_ptr<Path> path);
   /// A call has the rank's lock and uses the engine, until `end_visit`. `is_short`: as EngineGate.
-  void begin_visit(bool is_short) { gate.begin_visit(std::this_thread::get_id(), is_short); }
+  void begin_visit(bool is_short) {
+    if (gate.begin_visit(std::this_thread::get_id(), is_short) && polling) polling->note_closed();
+  }
   void end_visit() {
     gate.end_visit([this] { return p2p.is_plain(); });
   }
   /// What short calls must not meet has come: from now on its communicators' calls take the rank's lock.
-  void retire() { gate.retire(std::this_thread::get_id()); }
+  void retire() {
+    if (gate.retire(std::this_thread::get_id()) && polling) polling->note_closed();
+  }
+  /// By the short call that is inside: it looks for messages. Returns how many such calls have done so.
+  uint32_t count_look() {
+    const uint32_t count = looks.load(std::memory_order_relaxed) + 1;
+    looks.store(count, std::memory_order_relaxed);
+    return count;
+  }
+
+  bool reaches(PeerId peer) const { return self.reaches(peer) || (others && others->reaches(peer)); }
 
   const uint32_t number;
   EngineGate gate;
+  std::atomic<uint32_t> looks{0};  ///< see count_look; who has the rank's lock reads it
   Counters& counters;
   PointToPoint p2p;
   SelfPath self;
+  std::unique_ptr<Path> others;         ///< null: its communicators have no other members
+  std::unique_ptr<EnginePoll> polling;  ///< of that path
 };
 
 class Engines {
@@ -50,8 +96,17 @@ class Engines {
   /// `counters`: an array of `count` sets, one of each engine. The caller owns it; it outlives this.
   Engines(uint32_t count, ProgressEngine& progress, const Tunables& tunables, PeerId me, Counters* counters);
 
-  /// The engine of a communicator by its context id. `alone`: this rank is its only member. Null: none.
-  Engine* of(uint64_t context, bool alone) { return alone ? all_[(context >> 2) % all_.size()].get() : nullptr; }
+  /// The engine of a communicator by its context id and its members, the same at all of them. `peer(i)`: of member i.
+  /// Null: none.
+  template <typename Peer>
+  Engine* of(uint64_t context, int size, Peer&& peer) {
+    Engine& engine = *all_[(context >> 2) % all_.size()];
+    for (int i = 0; i < size; ++i) {
+      if (!engine.reaches(peer(i))) return nullptr;
+    }
+    if (size > 1 && engine.polling) engine.polling->begin();
+    return &engine;
+  }
   Engine& operator[](uint32_t number) { return *all_[number]; }
   uint32_t count() const { return uint32_t(all_.size()); }
 

@@ -157,8 +157,10 @@ bool PointToPoint::quiet() const {
 
 bool PointToPoint::is_plain() const {
   const Receives& receives = impl_->receives;
-  return impl_->sends.open() == 0 && receives.open() == receives.matching.posted_count() && receives.offered() == 0 &&
-         impl_->endpoints.posts_queued() == 0 && !impl_->tuples;
+  const bool idle = impl_->control.is_idle() && impl_->heartbeat.is_idle() && impl_->announcements.is_idle() &&
+                    impl_->deferred.is_idle() && impl_->rendezvous_receiver.is_idle();
+  return idle && impl_->sends.open() == 0 && receives.open() == receives.matching.posted_count() &&
+         receives.offered() == 0 && impl_->endpoints.posts_queued() == 0 && !impl_->tuples;
 }
 
 uint64_t PointToPoint::context_of(const Request& request) const {

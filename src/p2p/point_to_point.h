@@ -25,6 +25,9 @@ class Path;               // fabric/path.h
 class Sink;               // fabric/path.h
 struct ProtocolCounters;  // p2p/protocols/protocol.h
 
+/// How a short call may end. `never`: it takes the ordinary way, however long it waits.
+enum class Shortly : uint8_t { done, not_yet, never };
+
 enum class SendMode : uint8_t { standard, synchronous, ready };
 
 /// One message to send. `buffer` and `type` stay valid until completion (the type is referenced by the request).
@@ -94,11 +97,14 @@ class PointToPoint {
   // changed.
   /// A message that leaves at once.
   bool send_shortly(const SendArguments& arguments);
-  /// A message that is here.
-  bool receive_shortly(const ReceiveArguments& arguments, Status& status);
+  /// A message that is here. `not_yet`: none is.
+  Shortly receive_shortly(const ReceiveArguments& arguments, Status& status);
   /// They return the request, which is the caller's as that of isend; null: as false.
   Request* isend_shortly(const SendArguments& arguments);
   Request* ireceive_shortly(const ReceiveArguments& arguments);
+  /// Handles short messages that have come from another rank; kNoPeer: from any. How many; -1: something else has come
+  /// as well, which needs the rank.
+  int poll_shortly(PeerId from);
   /// Whether short calls meet only what they know: receives that wait for their message, messages for their receive.
   bool is_plain() const;
   /// Of a request of this object's; 0: it is another's.

@@ -46,9 +46,20 @@ Error PointToPoint::receive(const ReceiveArguments& a, Status& status) {
   return error;
 }
 
-bool PointToPoint::receive_shortly(const ReceiveArguments& a, Status& status) {
+Shortly PointToPoint::receive_shortly(const ReceiveArguments& a, Status& status) {
   UnexpectedMessage* message = impl_->unexpected.find(a.context, a.source, a.tag);
-  return message && impl_->eager_receiver.take_shortly(*message, a, status);
+  if (!message) return Shortly::not_yet;
+  return impl_->eager_receiver.take_shortly(*message, a, status) ? Shortly::done : Shortly::never;
+}
+
+// Peers of which nothing has been handled yet are left to the rounds of the rank.
+int PointToPoint::poll_shortly(PeerId from) {
+  int count = 0;
+  bool other = false;
+  const auto take = [&](Endpoint& peer) { count += impl_->eager_receiver.take_waiting_shortly(peer, other); };
+  if (from != kNoPeer) take(impl_->endpoints.at(from));
+  else impl_->endpoints.for_each(take);
+  return other ? -1 : count;
 }
 
 Request* PointToPoint::ireceive_shortly(const ReceiveArguments& a) {

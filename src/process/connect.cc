@@ -46,6 +46,8 @@ constexpr std::string_view kOfiCardKey = "ofi-card";
 // a socket for each address and path; for each rank of its node a doorbell and a life line, and two connections at
 // first.
 constexpr size_t kOwnDescriptors = 8, kNetworkDescriptors = 16, kNodeDescriptors = 4;
+/// Ranks of a node times message engines of each: what they share costs some descriptors for each.
+constexpr uint32_t kMostMeetings = 128;
 
 struct Allowed {
   bool shm = true, tcp = true, rdma = false, udp = false, ofi = false;
@@ -146,9 +148,11 @@ class Wireup {
 
  private:
   Error begin(const RankContext& context);
-  Error check_descriptors(int ranks, size_t local) const;
+  Error check_descriptors(int ranks, size_t local, bool engines) const;
   Error check_encryption(const Tunables& tunables) const;
-  Error share_memory();
+  Error share_memory(bool engines);
+  void prepare_engine_memory(ShmSetup& setup);
+  void join_engine_memory();
   Error listen();
   Error open_datagrams();
   Error open_adapter();
@@ -169,6 +173,7 @@ class Wireup {
   void warn_of_unused();
 
   std::unique_ptr<ShmNode> node_;
+  std::vector<std::unique_ptr<ShmNode>> engine_nodes_;
   std::unique_ptr<PathScheduler> scheduler_;  ///< null: there is at most one network path
   std::unique_ptr<TcpPath> tcp_;
   std::string tcp_card_;  ///< empty: the path is not there (yet)
@@ -180,13 +185,14 @@ class Wireup {
 };
 
 // If a network can replace it, shared memory that fails for lack of descriptors is no error.
-Error Wireup::check_descriptors(int ranks, size_t local) const {
+Error Wireup::check_descriptors(int ranks, size_t local, bool engines) const {
   size_t wanted = kOwnDescriptors;
   const bool network = !allowed_.network.empty();
   if (ranks > 1 && network) wanted += kNetworkDescriptors;
   if (ranks > 1 && allowed_.shm && !network) wanted += kNodeDescriptors * local;
   if (Error error = require_descriptors(wanted)) return error;
-  raise_descriptor_limit(wanted + 64 + kNodeDescriptors * local);
+  const size_t for_engines = engines ? kNodeDescriptors * kMostMeetings : 0;
+  raise_descriptor_limit(wanted + 64 + kNodeDescriptors * local + for_engines);
   return {};
 }
 
@@ -217,7 +223,7 @@ Error Wireup::begin(const RankContext& context) {
   parts.launcher = connect_launcher(error);
   if (error) return error;
   std::vector<int> local = parts.launcher->local_ranks();
-  if (Error short_of = check_descriptors(parts.launcher->size(), local.size())) return short_of;
+  if (Error short_of = check_descriptors(parts.launcher->size(), local.size(), context.engines)) return short_of;
   if (Error wrong = parts.log.configure(parts.tunables.log, parts.launcher->rank())) return wrong;
   if (parts.launcher->rank() == 0) {  // one rank of the job logs it for all
     for (const std::string& warning : configuration.warnings) parts.log.warn(warning);
@@ -380,7 +386,7 @@ Error Wireup::put_cards() {
 
 // Joins the ranks of this node, also where TERN_PATH leaves the shared-memory path out, and opens sockets if that path
 // does not reach all ranks.
-Error Wireup::share_memory() {
+Error Wireup::share_memory(bool engines) {
   Launcher& launcher = process_->launcher();
   std::vector<int> local = launcher.local_ranks();
   bool network = !allowed_.network.empty();
@@ -401,13 +407,14 @@ Error Wireup::share_memory() {
     }
     setup.ring_bytes = allowed_.shm ? size_t(process_->tunables().shm_ring_bytes) : 1;
     setup.allow_attach = allowed_.shm && process_->tunables().shm_cma != 0;
-    Error fence_error;
+    if (engines && allowed_.shm) prepare_engine_memory(setup);
     node_ = ShmNode::create(
         setup, [&] { return launcher.fence(); }, no_memory);
     if (no_memory) {
       process_->log().info(std::string(no_memory.text()));
       node_.reset();
     }
+    join_engine_memory();
   } else if (Error error = launcher.fence()) {
     return error;
   }
@@ -427,6 +434,36 @@ Error Wireup::share_memory() {
   // Some ranks cannot share memory: every rank has found that out, so all of them get here.
   if (Error error = put_cards()) return error;
   return launcher.fence();
+}
+
+// Each message engine has a segment of its own. A rank that comes to the fence can be met in all that it wants; ranks
+// that have met in the first segment read there how many all of them want.
+void Wireup::prepare_engine_memory(ShmSetup& setup) {
+  const uint32_t most = kMostMeetings / uint32_t(setup.candidates.size());
+  const uint32_t wanted = std::min(wanted_engines(process_->tunables()), most);
+  for (; setup.engines < wanted; ++setup.engines) {
+    ShmSetup own = setup;
+    own.engines = 0;
+    own.job_key[0] ^= uint8_t(setup.engines + 1);
+    Error error;
+    engine_nodes_.push_back(ShmNode::prepare(own, error));
+    if (!error) continue;
+    process_->log().info("fewer message engines: " + std::string(error.text()));
+    engine_nodes_.pop_back();
+    return;
+  }
+}
+
+// One that this rank cannot join is the same to all: the others do not find this rank there.
+void Wireup::join_engine_memory() {
+  engine_nodes_.resize(node_ ? std::min<size_t>(engine_nodes_.size(), node_->engines()) : 0);
+  for (auto& node : engine_nodes_) {
+    Error error = node->join();
+    if (!error) continue;
+    process_->log().info("a message engine reaches no other rank: " + std::string(error.text()));
+    node.reset();
+  }
+  process_->share_engine_memory(std::move(engine_nodes_));
 }
 
 // A poll of sockets costs a system call. So beside a path with cheaper polls they are polled seldom, and so is a path
@@ -481,7 +518,7 @@ void Wireup::warn_of_unused() {
 Error Wireup::run(const RankContext& context, std::unique_ptr<Process>& result) {
   if (Error error = begin(context)) return error;
   if (process_->world_size() > 1) {
-    if (Error error = share_memory()) return error;
+    if (Error error = share_memory(context.engines)) return error;
   }
   know_other_jobs();
   process_->add_path(std::make_unique<SelfPath>(process_->peers().me(), process_->sink()));

@@ -16,6 +16,7 @@ struct RankContext {
   std::shared_ptr<Driving> lock;
   Counters* counters = nullptr;  ///< null: the Process counts for itself
   Recorder* tracer = nullptr;    ///< null: no events are recorded
+  bool engines = false;          ///< the rank may have message engines (p2p/engines.h): MPI_THREAD_MULTIPLE
   /// Tunables set by the program (MPI_T control variables), by name; they override the environment.
   std::map<std::string, std::string> settings;
 };

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/limits.h"
 #include "comm/context.h"
+#include "fabric/shm/shm_path.h"
 #include "p2p/core/endpoint.h"
 #include "process/launch/cores.h"
 #include "progress/event_thread.h"
@@ -105,12 +106,24 @@ void Process::end_helping() {
   for (auto& path : paths_) path->set_helped(false);
 }
 
-Engines* Process::make_engines(Counters* counters) {
+uint32_t wanted_engines(const Tunables& tunables) {
   // Twice: threads have few communicators that share an engine then, and threads that wait for a core may have one.
-  const int64_t wanted = tunables_.engines >= 0 ? tunables_.engines : 2 * int64_t(usable_cores());
-  const auto count = uint32_t(std::min<int64_t>(wanted, Engines::kMost));
+  const int64_t wanted = tunables.engines >= 0 ? tunables.engines : 2 * int64_t(usable_cores());
+  return uint32_t(std::min<int64_t>(wanted, Engines::kMost));
+}
+
+void Process::share_engine_memory(std::vector<std::unique_ptr<ShmNode>> nodes) { engine_nodes_ = std::move(nodes); }
+
+Engines* Process::make_engines(Counters* counters) {
+  const auto count = engine_nodes_.empty() ? wanted_engines(tunables_) : uint32_t(engine_nodes_.size());
   if (engines_ || count == 0) return engines_.get();
   engines_ = std::make_unique<Engines>(count, progress_, tunables_, PeerId(world_rank()), counters);
+  for (uint32_t i = 0; i < engine_nodes_.size(); ++i) {
+    Engine& engine = (*engines_)[i];
+    if (!engine_nodes_[i]) continue;
+    engine.add_path(std::make_unique<ShmPath>(std::move(engine_nodes_[i]), engine.p2p.sink(), tunables_));
+  }
+  engine_nodes_.clear();
   p2p_.include(*engines_);
   environment_.engines = engines_.get();
   return engines_.get();

@@ -52,6 +52,9 @@ struct ProcessParts {
   std::function<std::unique_ptr<EventPort>(ProgressEngine&)> make_event_port;
 };
 
+/// How many message engines a rank with MPI_THREAD_MULTIPLE wants.
+uint32_t wanted_engines(const Tunables& tunables);
+
 class Process {
  public:
   explicit Process(ProcessParts parts);
@@ -78,6 +81,12 @@ class Process {
   /// Message engines, for communicators that are made from now on; once, inside, after `start`. None if the tunable
   /// wants none, or the rank has no choice. `counters`: kMost of them, which outlive this.
   Engines* make_engines(Counters* counters);
+  /// The segments of engines 0, 1, ..., which are so many then; null: that one reaches no other rank. Before
+  /// make_engines.
+  void share_engine_memory(std::vector<std::unique_ptr<ShmNode>> nodes);
+  /// Then they must be made: the other ranks of the node rely on it.
+  bool has_engine_memory() const { return !engine_nodes_.empty(); }
+  bool is_oversubscribed() const { return oversubscribed_; }
   /// Null: none.
   Engines* engines() { return engines_.get(); }
 
@@ -144,6 +153,7 @@ class Process {
   Rng rng_;
   ProgressEngine progress_;
   PointToPoint p2p_;
+  std::vector<std::unique_ptr<ShmNode>> engine_nodes_;  ///< until the engines are made
   std::unique_ptr<Engines> engines_;
   RankEnvironment environment_;
   partitioned::Environment partitioned_;

@@ -109,6 +109,7 @@ class Driving final : public RankLock {
   bool advancing = false;  ///< somebody has its turn, in a poll or before a sleep
   bool changed = false;    ///< inside of a poll: the condition of a thread that waits may be true now
   Armed armed_for = Armed::nobody;
+  bool unarmed = false;  ///< a path was not armed with the others, and a thread may wait for it now
   /// Threads of the program that wait inside.
   struct Sleep {
     /// In a wait until they are called, most of them asleep; one may be asleep on the paths.

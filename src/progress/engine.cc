@@ -10,8 +10,18 @@ ProgressEngine::ProgressEngine(Clock& clock, Driving& driving, WaitPort& port, c
 
 void ProgressEngine::add(Pollable& pollable, uint32_t interval) {
   append(pollable, interval);
+  arm_anew();
+}
+
+void ProgressEngine::arm_anew() {
   if (Successor* helper = driving_.successor()) helper->stand_aside();
   if (driving_.armed_for != Driving::Armed::nobody) wake();
+}
+
+// A thread that follows wakes who sleeps on the paths (`follow`).
+void ProgressEngine::note_unarmed() {
+  if (Successor* helper = driving_.successor()) helper->stand_aside();
+  if (driving_.armed_for != Driving::Armed::nobody) driving_.unarmed = true;
 }
 
 // Who sleeps does it: the thread that has found it may be about to leave, or be the helper.

@@ -51,17 +51,22 @@ class EngineGate {
     return false;
   }
   void leave() { mutex_.unlock(); }
+  /// By a thread that has the rank's lock, too: closes it at the same time.
+  void leave_closed() {
+    open_.store(false, std::memory_order_relaxed);
+    opens_at_once_ = true;
+    mutex_.unlock();
+  }
 
   // --- Calls that have the rank's lock.
   /// `is_short`: a call that would have been short had the gate been open, and had it found what it wants.
-  void begin_visit(std::thread::id me, bool is_short) {
+  /// Returns whether it was open.
+  bool begin_visit(std::thread::id me, bool is_short) {
     ++visitors_;
-    if (close(me)) {
-      opens_at_once_ = is_short;
-    } else if (!is_short) {
-      opens_at_once_ = false;
-    }
+    const bool closed = close(me);
+    if (closed || !is_short) opens_at_once_ = closed && is_short;
     streak_ = is_short ? streak_ + 1 : 0;
+    return closed;
   }
   /// `idle`: asked when the gate might open.
   template <typename Idle>
@@ -73,7 +78,7 @@ class EngineGate {
     open_.store(true, std::memory_order_release);
   }
   /// Closes the gate without a visit. The caller keeps the rank's lock until it is done with the engine. The next call
-  /// that ends a visit may open the gate again.
+  /// that ends a visit may open the gate again. Returns whether it was open.
   bool close(std::thread::id me) {
     if (!is_open()) return false;
     mutex_.lock(me);
@@ -82,10 +87,10 @@ class EngineGate {
     opens_at_once_ = true;
     return true;
   }
-  /// Closed for good.
-  void retire(std::thread::id me) {
-    close(me);
+  /// Closed for good. Returns whether it was open.
+  bool retire(std::thread::id me) {
     retired_ = true;
+    return close(me);
   }
   /// Before any call, for tests.
   void open_at_first() { open_.store(true, std::memory_order_relaxed); }

@@ -120,6 +120,7 @@ void ProgressEngine::sleep(const Condition& done) {
 
 void ProgressEngine::follow(const Condition& done) {
   note_deadline();
+  if (std::exchange(driving_.unarmed, false)) wake();
   Driving::Follower me(done);
   driving_.sleep.followers.push_back(&me);
   TERN_DEBUG_ASSERT(driving_.sleep.engine && !driving_.in_round());
@@ -136,6 +137,7 @@ void ProgressEngine::drive(const Condition& done) {
     if (const int fd = pollables()[watched_]->wait_fd(); fd >= 0) port_.watch(fd);
   }
   TERN_DEBUG_ASSERT(!driving_.sleep.engine && watched_ == pollables().size());
+  driving_.unarmed = false;
   if (!arm_all(Driving::Armed::sleeper)) {
     // Another thread of this rank may have to handle what keeps it awake.
     if (policy_.oversubscribed()) give_turn([this] { port_.yield(); });

@@ -75,6 +75,18 @@ struct Rank {
     engine.gate.end_visit(idle);
     lock.unlock();
   }
+  /// A round of the rank: looks into the engine, which may be open, and closes it or not.
+  void look(size_t i, bool close) {
+    OneEngine& engine = *all[i];
+    const std::thread::id me = std::this_thread::get_id();
+    lock.lock();
+    const bool entered = engine.gate.enter(me);
+    ++engine.messages;
+    if (entered && close) engine.gate.leave_closed();
+    else if (entered) engine.gate.leave();
+    if (close) require(!engine.gate.is_open(), "closed after that");
+    lock.unlock();
+  }
   /// All engines, for a call that concerns them all.
   uint64_t count_all() {
     lock.lock();
@@ -145,6 +157,24 @@ TEST(EngineGate, TwoThreadsWithTheirEnginesAndOneForBoth) {
     execution.finally([=] { require(rank->count_all() == 3, "each was inside"); });
   };
   must_hold("EngineGate, two engines", bounds, program);
+}
+
+// A round of a thread that waits for something else.
+TEST(EngineGate, ARoundLooksIntoAnOpenEngine) {
+  const Bounds bounds{.preemptions = preemptions(2), .old_values = 1};
+  const Program program = [](Execution& execution) {
+    auto rank = make_rank(execution, 1);
+    rank->all[0]->gate.open_at_first();
+    execution.thread([=] {
+      for (int i = 0; i < 3; ++i) rank->send(0);
+    });
+    execution.thread([=] {
+      rank->look(0, false);
+      rank->look(0, true);
+    });
+    execution.finally([=] { require(rank->all[0]->messages == 5, "each was inside"); });
+  };
+  must_hold("EngineGate, a round", bounds, program);
 }
 
 TEST(EngineGate, WhoWaitsIsCalled) {

@@ -304,6 +304,30 @@ static void pass_round(Thread *t, int n) {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+/* With the same thread of another rank, which draws the same: a message that does not leave at once. */
+static void exchange_long(Thread *t) {
+  const int to = (rank + 1) % size, from = (rank + size - 1) % size, way = draw(t, 4);
+  MPI_Comm comm = all[t->me];
+  MPI_Request request;
+  MPI_Status status;
+  fill(t->out, t->seeds, kLong);
+  if (way == 0) {
+    MPI_Isend(t->out, kLong, MPI_BYTE, to, 6, comm, &request);
+    MPI_Probe(MPI_ANY_SOURCE, 6, comm, &status);
+    MPI_Recv(t->in, kLong, MPI_BYTE, from, 6, comm, &status);
+  } else if (way == 1) {
+    MPI_Issend(t->out, kLong, MPI_BYTE, to, 6, comm, &request);
+    MPI_Recv(t->in, kLong, MPI_BYTE, from, MPI_ANY_TAG, comm, &status);
+  } else {
+    MPI_Irecv(t->in, kLong, MPI_BYTE, way == 2 ? from : MPI_ANY_SOURCE, 6, comm, &request);
+    MPI_Send(t->out, kLong, MPI_BYTE, to, 6, comm);
+  }
+  MPI_Wait(&request, way < 2 ? MPI_STATUS_IGNORE : &status);
+  CHECK(status.MPI_SOURCE == from && status.MPI_TAG == 6);
+  CHECK(holds(t->in, t->seeds, kLong));
+  t->seeds++;
+}
+
 /* With the same thread of another rank, which draws the same: so many messages each way. */
 static void exchange(Thread *t) {
   static const int kinds[] = {8, 8, 32, 200, 3000};
@@ -360,6 +384,7 @@ static void *run(void *argument) {
       pass_round(&t, i);
       t.seeds = 1000000l + i * 1000;
       exchange(&t);
+      if (draw(&t, 3) == 0) exchange_long(&t);
     }
     draw(&t, 2);
   }

@@ -87,6 +87,7 @@ void ShmNode::attach(uint32_t slot) {
   mine.probe_address = reinterpret_cast<uint64_t>(probe_.get());
   mine.probe_value = probe_[0];
   mine.full_fence = shm::membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) != 0;
+  mine.engines = joining_ ? joining_->setup.engines : 0;
   mine.ready.store(1, std::memory_order_release);
 }
 

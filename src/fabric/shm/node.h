@@ -45,6 +45,7 @@ struct ShmSetup {
   std::vector<int> candidates;
   std::array<uint8_t, 32> job_key{};  ///< launcher.h JobKey
   size_t ring_bytes = 0;              ///< tunable shm_ring_bytes
+  uint32_t engines = 0;               ///< message engines that this rank wants
   bool allow_attach = true;           ///< tunable shm_cma: let the other ranks read this rank's memory
 };
 
@@ -79,6 +80,8 @@ class ShmNode : public shm::SegmentView {
   ShmNode(const ShmNode&) = delete;
   ShmNode& operator=(const ShmNode&) = delete;
 
+  /// The fewest engines that a member wants: as many as all of them have.
+  uint32_t engines() const;
   /// World ranks that share this segment, ascending, mine included.
   const std::vector<PeerId>& members() const { return members_; }
   uint32_t my_slot() const { return my_slot_; }
@@ -104,6 +107,8 @@ class ShmNode : public shm::SegmentView {
   void declare_asleep(uint32_t reasons);
   /// Awake again; drains the doorbell. True: it was rung.
   bool declare_awake();
+  /// A ring is on its way that `declare_awake` has not drained.
+  bool ring_owed() const { return rings_owed_ != 0; }
   int doorbell() const { return doorbells_[my_slot_]; }
   /// Becomes readable when that rank's process ends; -1 if the kernel has no such descriptor.
   int life_line(uint32_t slot) const { return life_lines_[slot]; }

@@ -376,6 +376,14 @@ Error ShmNode::join() {
   return error;
 }
 
+uint32_t ShmNode::engines() const {
+  uint32_t fewest = ~0u;
+  for (uint32_t slot = 0; slot < slots(); ++slot) {
+    if (present(slot)) fewest = std::min(fewest, block(slot).engines);
+  }
+  return fewest;
+}
+
 Error ShmNode::join_as_leader() {
   const ShmSetup& setup = joining_->setup;
   Reception reception(setup, joining_->listener.get());

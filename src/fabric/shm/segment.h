@@ -111,6 +111,7 @@ struct alignas(kLine) RankBlock {
   uint64_t probe_address;         ///< of 16 bytes in its private memory, for the trial of cross-memory attach
   uint64_t probe_value;           ///< value of the first word there; peers may write it to the second
   uint32_t full_fence;            ///< 1: membarrier is not available to this rank
+  uint32_t engines;               ///< how many message engines it wants (p2p/engines.h)
   std::atomic<uint32_t> ready;    ///< the fields above are valid
   std::atomic<uint32_t> present;  ///< written by the leader: part of the final list
   AdapterUse adapter;             ///< of its RDMA adapter

@@ -161,6 +161,7 @@ void ShmPath::disarm() {
   quantum_ = quantum_awake();
   // Not woken by the doorbell: perhaps by a life line.
   if (!node_->declare_awake()) check_lives_ = true;
+  hints_.rung = node_->ring_owed();
 }
 
 // --- Loss of a peer

@@ -10,6 +10,7 @@ class Chore : public Advanceable {
  protected:
   explicit Chore(ProgressEngine& progress) : progress_(progress) {}
   ~Chore() = default;
+  bool is_idle() const { return !linked(); }
   /// Whether there is any. Idempotent.
   void want(bool wanted) {
     if (wanted == linked()) return;

@@ -14,6 +14,7 @@ namespace tern {
 
 class alignas(64) ControlMessages final : Chore {
  public:
+  using Chore::is_idle;
   ControlMessages(ProgressEngine& progress, Endpoints& endpoints) : Chore(progress), endpoints_(endpoints) {}
 
   /// Sent at once, or when there is room, from a copy of the payload. To a lost peer: nothing.

@@ -13,6 +13,7 @@ namespace tern {
 
 class Heartbeat final : Chore {
  public:
+  using Chore::is_idle;
   explicit Heartbeat(ProgressEngine& progress) : Chore(progress) {}
 
   /// Whose peers ask. Not owned; before the first Hold.

@@ -63,6 +63,7 @@ namespace tern {
 
 class alignas(64) Announcements final : Chore {
  public:
+  using Chore::is_idle;
   /// `by_write`: senders that come first put, so that a put may be seen before its rts.
   Announcements(ProgressEngine& progress, Receives& receives, ControlMessages& control, ProtocolCounters& counters,
                 bool by_write)

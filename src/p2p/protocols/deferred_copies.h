@@ -25,6 +25,7 @@ namespace tern {
 
 class DeferredCopies final : Chore {
  public:
+  using Chore::is_idle;
   DeferredCopies(ProgressEngine& progress, Sends& sends, Puts& puts, CopyOut& copy_out)
       : Chore(progress), sends_(sends), puts_(puts), copy_out_(copy_out) {}
 

@@ -59,6 +59,9 @@ class EagerReceiver {
   /// A message of kind eager, eager_sync, direct or data of which the header has come, or all of it.
   Landing landing_of(Endpoint& from, const wire::Header& header, size_t bytes);
   void landed(Endpoint& from, const wire::Header& header, Landing& landing, size_t bytes, Error error);
+  /// Takes whole eager messages that are here from a peer, some at most. Returns how many. Sets `other` if a message of
+  /// another kind is next, which only a poll may take.
+  int take_waiting_shortly(Endpoint& from, bool& other);
   /// The short way of a blocking receive, for the next message of its sender; false: it takes the long way.
   bool receive_at_once(Endpoint& from, const ReceiveArguments& a, Status& status);
   /// Without a request: a whole message that fits into a contiguous buffer. False: it is another one.

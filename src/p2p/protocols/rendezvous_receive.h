@@ -20,6 +20,7 @@ namespace tern {
 
 class RendezvousReceiver final : Chore, Gets::Client {
  public:
+  using Chore::is_idle;
   RendezvousReceiver(ProgressEngine& progress, Receives& receives, Announcements& announcements, Unexpected& unexpected,
                      Endpoints& endpoints, ControlMessages& control, ProtocolCounters& counters,
                      const RendezvousPolicy& policy)
