@@ -5,6 +5,7 @@
  *   self        MPI_Send and MPI_Recv of 8 bytes to the own rank
  *   self_one    the same on one communicator, every thread with its own tag
  *   pair        with 2 ranks: 16 messages of 8 bytes each way, then MPI_Waitall
+ *   put         16 times MPI_Put of 8 bytes to the other rank, or the own one, then MPI_Win_flush; a window a thread
  *
  * --bound 1: thread i runs on the i-th core of the rank's, modulo their number. --cores N: on the first N of them only.
  * --single 1: one thread, MPI_THREAD_FUNNELED.
@@ -49,6 +50,30 @@ static void pair(int me, int n) {
   }
 }
 
+static MPI_Win windows[kMaxThreads];
+static void put(int me, int n) {
+  char out[8 * kWindow] = {0};
+  for (int done = 0; done < n; done += kWindow) {
+    for (int i = 0; i < kWindow; i++) MPI_Put(out + 8 * i, 8, MPI_BYTE, partner, 8 * i, 8, MPI_BYTE, windows[me]);
+    MPI_Win_flush(partner, windows[me]);
+  }
+}
+
+/* Not for longer than they are used: a library may serve them all the time. */
+static void open_windows(int threads) {
+  void *memory;
+  for (int i = 0; i < threads; i++) {
+    MPI_Win_allocate(8 * kWindow, 1, MPI_INFO_NULL, comms[i], &memory, &windows[i]);
+    MPI_Win_lock_all(0, windows[i]);
+  }
+}
+static void close_windows(int threads) {
+  for (int i = 0; i < threads; i++) {
+    MPI_Win_unlock_all(windows[i]);
+    MPI_Win_free(&windows[i]);
+  }
+}
+
 static void bind_thread(int me) {
   cpu_set_t all, one;
   int count, wanted, at = -1;
@@ -78,7 +103,7 @@ static void *serve(void *argument) {
     messages += kBetweenLooks;
     now = MPI_Wtime();
     go = now - began < seconds;
-    if (kind == pair) {
+    if (kind == pair || (kind == put && partner != rank)) {
       if (rank == 0) MPI_Send(&go, 1, MPI_INT, partner, 2, comms[me]);
       else MPI_Recv(&go, 1, MPI_INT, partner, 2, comms[me], MPI_STATUS_IGNORE);
     }
@@ -109,7 +134,7 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*kind)(int me, int n);
-  } series[] = {{"self", self}, {"self_one", self_one}, {"pair", pair}};
+  } series[] = {{"self", self}, {"self_one", self_one}, {"pair", pair}, {"put", put}};
   int provided, size, single = (int)argument(argc, argv, "--single", 0), level;
   int most = single ? 1 : (int)argument(argc, argv, "--max", 4);
   int batches = (int)argument(argc, argv, "--batches", 5);
@@ -127,10 +152,12 @@ int main(int argc, char **argv) {
     for (size_t s = 0; s < sizeof series / sizeof *series; s++) {
       double values[BATCHES];
       kind = series[s].kind;
-      if ((kind == pair) != (size == 2)) continue;
+      if (kind != put && (kind == pair) != (size == 2)) continue;
+      if (kind == put) open_windows(threads);
       run(threads);
       for (int i = 0; i < batches; i++) values[i] = run(threads);
       if (rank == 0) point(series[s].name, threads, median(values, batches), "M/s");
+      if (kind == put) close_windows(threads);
     }
   }
   for (int i = 0; i < most; i++) MPI_Comm_free(&comms[i]);
