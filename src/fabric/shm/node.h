@@ -45,8 +45,8 @@ struct ShmSetup {
   std::vector<int> candidates;
   std::array<uint8_t, 32> job_key{};  ///< launcher.h JobKey
   size_t ring_bytes = 0;              ///< tunable shm_ring_bytes
-  uint32_t engines = 0;               ///< message engines that this rank wants
   bool allow_attach = true;           ///< tunable shm_cma: let the other ranks read this rank's memory
+  uint32_t engines = 0;               ///< message engines that this rank wants
 };
 
 class ShmNode : public shm::SegmentView {

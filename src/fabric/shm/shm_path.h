@@ -75,7 +75,6 @@ class alignas(64) ShmPath final : public CountingPath, public RemoteMemory, publ
 
   int poll() override;
 
-  const PollHints& hints() const override { return hints_; }
   int wait_fd() const override { return epoll_; }
   bool arm() override;
   void disarm() override;
@@ -182,7 +181,6 @@ class alignas(64) ShmPath final : public CountingPath, public RemoteMemory, publ
 
   std::unique_ptr<ShmNode> node_;
   Sink& sink_;
-  PollHints hints_;
   bool polling_ = false, check_lives_ = false, asleep_ = false;
   bool allow_attach_ = true;
   /// Cells and bytes consumed before the sender is told. One while a thread of this rank sleeps: another thread that
