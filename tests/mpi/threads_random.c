@@ -402,6 +402,7 @@ static void *run(void *argument) {
 int main(int argc, char **argv) {
   int provided;
   pthread_t all_threads[kThreads];
+  setenv("TERN_ENGINES", "4", 0); /* also where a rank has one core */
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   CHECK(provided == MPI_THREAD_MULTIPLE);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
