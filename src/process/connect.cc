@@ -183,6 +183,7 @@ class Wireup {
   uint64_t seed_ = 0;
   bool one_node_ = false;           ///< according to the launcher
   int ranks_here_ = 1, cores_ = 1;  ///< of this job on this node, and the cores that they may use together
+  bool cores_shared_ = false;       ///< ranks, and threads of their paths, are more than the cores
 };
 
 // If a network can replace it, shared memory that fails for lack of descriptors is no error.
@@ -235,7 +236,7 @@ Error Wireup::begin(const RankContext& context) {
   if (allowed_.ofi && ofi::has_polling_thread(parts.tunables.ofi_provider)) share.threads = share.ranks;
   const bool oversubscribed =
       parts.tunables.oversubscribed == -1 ? share.oversubscribed() : parts.tunables.oversubscribed == 1;
-  parts.oversubscribed = oversubscribed;
+  parts.oversubscribed = cores_shared_ = oversubscribed;
   parts.clock = std::make_unique<RealClock>();
   parts.wait_port = std::make_unique<KernelWait>();
   parts.waiting = WaitPolicy::Setup::of(parts.tunables, oversubscribed, int(local.size()));
@@ -332,7 +333,8 @@ Error Wireup::open_adapter() {
 
 Error Wireup::open_fabric(ofi::Wanted wanted) {
   std::unique_ptr<ofi::Port> port;
-  if (Error error = ofi::open_port(local_rank(), process_->peers().job_ranks(), wanted, process_->tunables(), port))
+  if (Error error = ofi::open_port({local_rank(), process_->peers().job_ranks(), cores_shared_}, wanted,
+                                   process_->tunables(), port))
     return error;
   OfiOptions options;
   options.optional = wanted != ofi::Wanted::any;

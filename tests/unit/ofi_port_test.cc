@@ -26,7 +26,7 @@ std::unique_ptr<OfiAdapter> open_adapter(const std::string& provider, Clock& clo
   tunables.ofi_provider = provider;
   tunables.ofi_receive_bytes = 0;  // buffers for many as short as can be: two long frames
   std::unique_ptr<ofi::Port> port;
-  if (ofi::open_port(0, 2, ofi::Wanted::any, tunables, port) || port->capabilities().provider != provider)
+  if (ofi::open_port({0, 2}, ofi::Wanted::any, tunables, port) || port->capabilities().provider != provider)
     return nullptr;
   auto adapter = std::make_unique<OfiAdapter>(OfiOptions(), tunables, std::move(port), clock);
   const Error error = adapter->start();
@@ -124,18 +124,28 @@ TEST(OfiProviders, EveryFrameIsInABufferThatTheReceiverHasPosted) {
   }
 }
 
-TEST(OfiProviders, ProvidersLearnHowManyRanksThereAreUnlessTheEnvironmentSays) {
+TEST(OfiProviders, ProvidersLearnOfTheJobUnlessTheEnvironmentSays) {
   std::string why_not;
   if (!ofi::FiLibrary::load(why_not)) GTEST_SKIP() << why_not;
+  constexpr const char *kRanks = "FI_UNIVERSE_SIZE", *kPolling = "FI_SOCKETS_PE_WAITTIME";
   std::unique_ptr<ofi::Port> port;
-  Tunables tunables;
-  for (const char* said : {"7", ""}) {
-    if (*said) setenv("FI_UNIVERSE_SIZE", said, 1);
-    else unsetenv("FI_UNIVERSE_SIZE");
-    (void)ofi::open_port(0, 3, ofi::Wanted::fast, tunables, port);
-    EXPECT_STREQ(getenv("FI_UNIVERSE_SIZE"), *said ? said : "4");
-  }
-  unsetenv("FI_UNIVERSE_SIZE");
+  const Tunables tunables;
+  auto told = [&](const char* said, bool cores_shared) {
+    for (const char* name : {kRanks, kPolling}) {
+      if (said) setenv(name, said, 1);
+      else unsetenv(name);
+    }
+    (void)ofi::open_port({0, 3, cores_shared}, ofi::Wanted::fast, tunables, port);
+  };
+  told("7", true);
+  EXPECT_STREQ(getenv(kRanks), "7");
+  EXPECT_STREQ(getenv(kPolling), "7");
+  told(nullptr, true);
+  EXPECT_STREQ(getenv(kRanks), "4");
+  EXPECT_STREQ(getenv(kPolling), "0");  // no thread polls on a rank's core
+  told(nullptr, false);
+  EXPECT_EQ(getenv(kPolling), nullptr);
+  unsetenv(kRanks);
 }
 
 TEST(OfiProviders, ErrorsNameWhatIsMissing) {
@@ -164,7 +174,7 @@ TEST(OfiProviders, ErrorsNameWhatIsMissing) {
   std::unique_ptr<ofi::Port> port;
   Tunables tunables;
   tunables.ofi_provider = "cxi";
-  const Error error = ofi::open_port(0, 2, ofi::Wanted::any, tunables, port);
+  const Error error = ofi::open_port({0, 2}, ofi::Wanted::any, tunables, port);
   if (!error) GTEST_SKIP() << "this machine has cxi";
   EXPECT_NE(error.text().find("no provider cxi here"), std::string::npos) << error.text();
   EXPECT_NE(error.text().find("/dev/cxi0"), std::string::npos) << error.text();

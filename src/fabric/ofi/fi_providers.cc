@@ -216,9 +216,14 @@ const Candidate& pick(const std::vector<Candidate>& found, int local_rank) {
   return *equal[size_t(std::max(local_rank, 0)) % equal.size()];
 }
 
-// Without it libfabric counts on 256 processes: ofi_rxm then asks for a completion queue that small adapters
-// (Soft-RoCE) do not have. A rank has a connection to each rank, and both ends of the one to itself.
-void tell_ranks(uint32_t ranks) { (void)setenv("FI_UNIVERSE_SIZE", std::to_string(ranks + 1).c_str(), 0); }
+// libfabric counts on 256 processes, for which ofi_rxm asks for a completion queue that small adapters (Soft-RoCE) do
+// not have. A rank has a connection to each rank, and both ends of the one to itself.
+//
+// The thread of the provider sockets polls for 10 ms before it sleeps: time that a rank on its core does not have.
+void tell_libfabric(const Surroundings& surroundings) {
+  (void)setenv("FI_UNIVERSE_SIZE", std::to_string(surroundings.ranks + 1).c_str(), 0);
+  if (surroundings.cores_shared) (void)setenv("FI_SOCKETS_PE_WAITTIME", "0", 0);
+}
 
 std::string names_of(const std::vector<Candidate>& found) {
   std::string names;
@@ -258,7 +263,7 @@ bool may_have_fast_provider() {
   return false;
 }
 
-Error open_port(int local_rank, uint32_t ranks, Wanted wanted, const Tunables& tunables,
+Error open_port(const Surroundings& surroundings, Wanted wanted, const Tunables& tunables,
                 std::unique_ptr<Port>& result) {
   auto unusable = [](std::string reason) { return Error(ErrorClass::unsupported_operation, std::move(reason)); };
   FilterKind filter;
@@ -267,7 +272,7 @@ Error open_port(int local_rank, uint32_t ranks, Wanted wanted, const Tunables& t
   std::string why_not;
   std::shared_ptr<const FiLibrary> library = FiLibrary::load(why_not);
   if (!library) return unusable(why_not);
-  tell_ranks(ranks);
+  tell_libfabric(surroundings);
   std::vector<Candidate> found = find_candidates(library, tunables);
   if (found.empty()) return unusable("libfabric has no provider with reliable datagrams (FI_EP_RDM) here");
   const Choice& best = found.front().choice;
@@ -286,7 +291,7 @@ Error open_port(int local_rank, uint32_t ranks, Wanted wanted, const Tunables& t
   }
   if (wanted == Wanted::fast_without_verbs && core_name(best.capabilities.provider) == "verbs")
     return unusable("its best provider is verbs, whose adapters TERN_PATH=shm,rdma uses");
-  const Candidate& candidate = pick(found, local_rank);
+  const Candidate& candidate = pick(found, surroundings.local_rank);
   const Info info = best_of(library, *candidate.info);
   Error error;
   result = FiPort::open(library, *info, error);
@@ -309,7 +314,7 @@ std::vector<Choice> find_choices(const Tunables&, std::string& why_none) {
 
 bool may_have_fast_provider() { return false; }
 
-Error open_port(int, uint32_t, Wanted, const Tunables&, std::unique_ptr<Port>&) {
+Error open_port(const Surroundings&, Wanted, const Tunables&, std::unique_ptr<Port>&) {
   return Error(ErrorClass::unsupported_operation, kNotBuilt);
 }
 

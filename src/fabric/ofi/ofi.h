@@ -39,9 +39,15 @@ enum class Wanted : uint8_t {
   fast_without_verbs,
 };
 
-/// Opens what TERN_OFI_PROVIDER and TERN_OFI_DOMAIN say, else the best. `local_rank`: ranks of a node are distributed
-/// over several adapters, those near their cores first. `ranks`: of the job; libfabric learns it (FI_UNIVERSE_SIZE, if
-/// the environment does not have it), since providers size their queues by it. Error: the reason, with a remedy.
-Error open_port(int local_rank, uint32_t ranks, Wanted wanted, const Tunables& tunables, std::unique_ptr<Port>& result);
+/// What a provider is to know of the job. libfabric reads it from the environment, where variables that are set stay.
+struct Surroundings {
+  int local_rank = 0;         ///< ranks of a node are distributed over several adapters, those near their cores first
+  uint32_t ranks = 1;         ///< of the job; providers size their queues by it (FI_UNIVERSE_SIZE)
+  bool cores_shared = false;  ///< a provider's thread must not poll (FI_SOCKETS_PE_WAITTIME): a rank needs the core
+};
+
+/// Opens what TERN_OFI_PROVIDER and TERN_OFI_DOMAIN say, else the best. Error: the reason, with a remedy.
+Error open_port(const Surroundings& surroundings, Wanted wanted, const Tunables& tunables,
+                std::unique_ptr<Port>& result);
 
 }  // namespace tern::ofi
