@@ -35,7 +35,7 @@ struct FakeWire {
     able.provider = "fake";
     able.domain = "fake0";
     able.rma = able.atomics = able.atomic_swap = able.tagged = true;
-    able.multi_receive = able.delivery_complete = able.match_complete = able.send_after_send = true;
+    able.multi_receive = able.delivery_complete = able.match_complete = able.send_after_send = able.marks = true;
     able.inject_bytes = 64;
     able.max_bytes = 1 << 20;
     able.sends = able.receives = 64;
@@ -73,9 +73,9 @@ class FakePort final : public Port {
     least_room_ = bytes;
     return 0;
   }
-  int send_tagged(Address to, uint64_t tag, const Piece& piece, Context& context) override {
+  int send_tagged(Address to, uint64_t tag, const Piece& piece, bool marked, Context& context) override {
     EXPECT_TRUE(capabilities_.tagged);
-    return begin({Verb::tagged, to, tag, piece, copy_of(piece), {}, 0, 0, {}, &context});
+    return begin({Verb::tagged, to, tag, piece, copy_of(piece), {}, 0, 0, {}, &context, marked || !wire_.able.marks});
   }
   int receive_tagged(Address from, uint64_t tag, const Piece* pieces, size_t count, Context& context) override {
     EXPECT_LE(count, capabilities_.receive_pieces);
@@ -84,9 +84,9 @@ class FakePort final : public Port {
       return message.from == from && message.tag == tag;
     });
     if (kept == unexpected_.end()) return 0;
-    const std::string bytes = std::move(kept->bytes);
+    const Unexpected its = std::move(*kept);
     unexpected_.erase(kept);
-    EXPECT_TRUE(take_tagged(from, tag, bytes));
+    EXPECT_TRUE(take_tagged(from, tag, its.bytes, its.marked));
     return 0;
   }
   int write(Address to, const Piece& piece, uint64_t remote, uint64_t key, Context& context) override {
@@ -153,6 +153,7 @@ class FakePort final : public Port {
     uint64_t remote, key;
     AtomicOperation::Kind kind;
     Context* context;
+    bool marked = false;
   };
   struct Receive {
     Piece piece;
@@ -171,6 +172,7 @@ class FakePort final : public Port {
     Address from;
     uint64_t tag;
     std::string bytes;
+    bool marked;
   };
   struct FakeRegion final : Region {
     FakeRegion(FakePort& port, uint64_t key) : owner(port) { key_ = key; }
@@ -212,7 +214,8 @@ class FakePort final : public Port {
         if (!wire_.silent && !peer->take_message(operation.bytes)) return false;
         break;
       case Verb::tagged:
-        if (!peer->take_tagged(Address(address_.back() - '0'), operation.tag, operation.bytes)) return false;
+        if (!peer->take_tagged(Address(address_.back() - '0'), operation.tag, operation.bytes, operation.marked))
+          return false;
         break;
       case Verb::write:
       case Verb::read:
@@ -233,15 +236,16 @@ class FakePort final : public Port {
     if (over) receives_.pop_front();
     return true;
   }
-  bool take_tagged(Address from, uint64_t tag, const std::string& bytes) {
+  bool take_tagged(Address from, uint64_t tag, const std::string& bytes, bool marked) {
     for (auto receive = tagged_.begin(); receive != tagged_.end(); ++receive) {
       if (receive->from != from || receive->tag != tag) continue;
       std::memcpy(receive->piece.data, bytes.data(), std::min(bytes.size(), receive->piece.bytes));
       complete(receive->context, bytes.size() > receive->piece.bytes + receive->more ? kTruncated : 0, bytes.size());
+      completions_.back().marked = marked;
       tagged_.erase(receive);
       return true;
     }
-    if (!capabilities_.match_complete) unexpected_.push_back({from, tag, bytes});
+    if (!capabilities_.match_complete) unexpected_.push_back({from, tag, bytes, marked});
     return !capabilities_.match_complete;
   }
   int access(Operation& operation) {

@@ -19,6 +19,13 @@ using ofi::Capabilities;
 using test::FakePort;
 using test::FakeWire;
 
+/// The real time, or a moment.
+struct HeldClock final : Clock {
+  uint64_t now_ns() override { return held_ns != 0 ? held_ns : real.now_ns(); }
+  RealClock real;
+  uint64_t held_ns = 0;  ///< 0: it goes on
+};
+
 class OfiWorld {
  public:
   struct Rank {
@@ -80,8 +87,15 @@ class OfiWorld {
     path(from).enqueue(sends.back()->over(path(from)));
   }
 
+  /// What has been sent so far, and all that follows from it, takes no more polls than these.
+  void poll_some() {
+    for (int i = 0; i < 20; ++i) {
+      for (auto& rank : ranks) rank->path->poll();
+    }
+  }
+
   FakeWire wire;
-  RealClock clock;
+  HeldClock clock;
   std::vector<std::unique_ptr<TestSend>> sends;
   std::vector<std::unique_ptr<Rank>> ranks;
 };
@@ -390,12 +404,17 @@ struct TestTuple {
     };
     EXPECT_TRUE(receiver->post(*in, receive));
   }
-  bool send(const std::string& text) {
+  bool send(const std::string& text, bool copied = false) {
     auto& message = *sends.emplace_back(std::make_unique<Send>());
     message.memory = text;
     message.queue = out;
     message.data = reinterpret_cast<const std::byte*>(message.memory.data());
     message.bytes = text.size();
+    if (copied) {
+      std::byte* copy = sender->lend(text.size());
+      std::memcpy(copy, text.data(), text.size());
+      message.data = copy;
+    }
     message.done = [](TupleSend& its, Error error) {
       static_cast<Send&>(its).error = error.text();
       ++static_cast<Send&>(its).completions;
@@ -468,6 +487,40 @@ TEST(OfiPath, ASendToAQueueIsOverWhenAReceiveHasTakenIt) {
     ASSERT_TRUE(world.until([&] { return tuple.all_over(); }));
     tuple.sender->leave(*tuple.out);
   });
+}
+
+// A sender that keeps copies does not wait: it is told of many messages at once, with one that it waits for, or after a
+// moment.
+TEST(OfiPath, OfCopiesTheSenderIsToldOnceForMany) {
+  for (const bool marks : {true, false}) {
+    SCOPED_TRACE(marks);
+    OfiWorld world("", [&](Capabilities& able) {
+      able.match_complete = false;
+      able.marks = marks;
+    });
+    TestTuple tuple(world);
+    world.clock.held_ns = world.clock.now_ns();
+    auto exchange = [&](size_t messages, bool copied) {
+      for (size_t i = 0; i < messages; ++i) tuple.post(10);
+      for (size_t i = 0; i < messages; ++i) ASSERT_TRUE(tuple.send("message", copied));
+      world.poll_some();
+      EXPECT_TRUE(
+          std::all_of(tuple.receives.begin(), tuple.receives.end(), [](auto& its) { return its->completions; }));
+    };
+    exchange(8, true);
+    EXPECT_EQ(tuple.all_over(), !marks);
+    EXPECT_EQ(world.path(1).has_unsent(), marks);
+    exchange(1, false);  // the sender waits for it
+    EXPECT_TRUE(tuple.all_over());
+    exchange(8, true);
+    EXPECT_EQ(tuple.all_over(), !marks);
+    EXPECT_LE(world.path(1).next_deadline_ns(), world.clock.held_ns + kSecond_ns);
+    world.clock.held_ns += kSecond_ns;
+    world.poll_some();
+    EXPECT_TRUE(tuple.all_over());
+    exchange(64, true);  // more than a quarter of the queue's depth
+    EXPECT_EQ(tuple.sends[40]->completions, 1);
+  }
 }
 
 TEST(OfiPath, AQueueIsRepairedWithoutLosingOrDoublingAMessage) {

@@ -107,6 +107,7 @@ Capabilities capabilities_of(const fi_info& info) {
   able.delivery_complete = info.tx_attr->op_flags & FI_DELIVERY_COMPLETE;
   // Delivery-complete is not enough: it may be reported when the provider has buffered the message (fi_cq(3)).
   able.match_complete = info.tx_attr->op_flags & FI_MATCH_COMPLETE;
+  able.marks = domain.cq_data_size != 0;
   able.send_after_send = info.tx_attr->msg_order & info.rx_attr->msg_order & FI_ORDER_SAS;
   able.send_after_write = info.tx_attr->msg_order & info.rx_attr->msg_order & FI_ORDER_SAW;
   able.automatic_progress = domain.data_progress == FI_PROGRESS_AUTO;
@@ -264,7 +265,7 @@ int FiPort::set_least_room(size_t bytes) {
   return fi_setopt(&endpoint_->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &bytes, sizeof bytes);
 }
 
-int FiPort::send_tagged(Address to, uint64_t tag, const Piece& piece, Context& context) {
+int FiPort::send_tagged(Address to, uint64_t tag, const Piece& piece, bool marked, Context& context) {
   Vector vector(piece);
   fi_msg_tagged message{};
   message.msg_iov = &vector.piece;
@@ -273,7 +274,10 @@ int FiPort::send_tagged(Address to, uint64_t tag, const Piece& piece, Context& c
   message.addr = to;
   message.tag = tag;
   message.context = &context;
-  return int(fi_tsendmsg(endpoint_, &message, FI_COMPLETION | (capabilities_.match_complete ? FI_MATCH_COMPLETE : 0)));
+  uint64_t flags = FI_COMPLETION;
+  if (capabilities_.match_complete) flags |= FI_MATCH_COMPLETE;
+  if (marked && capabilities_.marks) flags |= FI_REMOTE_CQ_DATA;
+  return int(fi_tsendmsg(endpoint_, &message, flags));
 }
 
 int FiPort::receive_tagged(Address from, uint64_t tag, const Piece* pieces, size_t count, Context& context) {
@@ -392,6 +396,7 @@ int FiPort::poll(Completion* out, int most) {
       its.context = static_cast<Context*>(entry.op_context);
       its.released = entry.flags & FI_MULTI_RECV;
       its.message = entry.flags & FI_RECV;
+      its.marked = (entry.flags & FI_REMOTE_CQ_DATA) || !capabilities_.marks;
       its.data = static_cast<const std::byte*>(entry.buf);
       its.bytes = entry.len;
     }
@@ -410,6 +415,7 @@ bool FiPort::take_error(Completion& out) {
   out.error = entry.err;
   out.released = true;
   out.message = entry.err == FI_ETRUNC;
+  out.marked = true;
   out.bytes = entry.len + entry.olen;
   return out.context != nullptr;
 }

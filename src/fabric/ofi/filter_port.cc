@@ -116,7 +116,7 @@ int FilterPort::hand_down(Part& part) {
   int result = 0;
   switch (part.verb) {
     case Verb::send: result = below_->send(part.peer, part.piece, false, part); break;
-    case Verb::send_tagged: result = below_->send_tagged(part.peer, part.tag, part.piece, part); break;
+    case Verb::send_tagged: result = below_->send_tagged(part.peer, part.tag, part.piece, part.marked, part); break;
     case Verb::write: result = below_->write(part.peer, part.piece, part.remote, part.key, part); break;
     case Verb::read: result = below_->read(part.peer, part.piece, part.remote, part.key, part); break;
     case Verb::atomic:
@@ -171,13 +171,14 @@ int FilterPort::send(Address to, const Piece& piece, bool inject, Context& conte
   return start(part);
 }
 
-int FilterPort::send_tagged(Address to, uint64_t tag, const Piece& piece, Context& context) {
+int FilterPort::send_tagged(Address to, uint64_t tag, const Piece& piece, bool marked, Context& context) {
   TERN_ASSERT(capabilities_.tagged && (tag & ~capabilities_.tag_bits) == 0);
   if (by_chance(kSaysAgain) || delayed_.size() >= kMostHeld) return kAgain;
   Whole& whole = *wholes_.create();
   whole.user = &context;
   Part& part = new_part(whole, Verb::send_tagged, to, piece);
   part.tag = tag;
+  part.marked = marked;
   return start(part);
 }
 

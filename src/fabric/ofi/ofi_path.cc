@@ -147,7 +147,8 @@ bool OfiPath::arm() {
   return adapter_.port->arm();
 }
 
-bool OfiPath::has_unsent() const {
+// What nobody waits for may stay until the application calls again.
+bool OfiPath::anything_now() const {
   return adapter_.outstanding != 0 || streams_.queued() != 0 || !busy_.empty() || (tuples_ && tuples_->owes());
 }
 

@@ -18,6 +18,7 @@
 // Path.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -62,14 +63,18 @@ class OfiPath final : public CountingPath, private OfiPeers {
   int poll() override;
   int wait_fd() const override { return adapter_.port->descriptor(); }
   bool arm() override;
-  uint64_t next_deadline_ns() const override { return next_look_ns_; }
-  bool has_unsent() const override;
+  uint64_t next_deadline_ns() const override {
+    return tuples_ ? std::min(next_look_ns_, tuples_->next_word_ns()) : next_look_ns_;
+  }
+  bool has_unsent() const override { return anything_now() || (tuples_ && tuples_->owes_ever()); }
+  Need unsent_hint() const override { return anything_now() ? Need::now : Need::nothing; }
 
  private:
   OfiPath(const OfiOptions& options, const Tunables& tunables, std::unique_ptr<ofi::Port> port, Clock& clock,
           Sink& sink, Lookup lookup);
 
   // ofi_path.cc
+  bool anything_now() const;
   int take_completions();
   void handle(const ofi::Completion& completion);
   void on_receive(const ofi::Completion& completion);

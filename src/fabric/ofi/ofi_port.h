@@ -41,6 +41,7 @@ struct Capabilities {
   bool multi_receive = false;                 ///< one buffer takes many messages
   bool delivery_complete = false;             ///< writes may complete when the data is at its place
   bool match_complete = false;                ///< tagged sends complete only when a receive has taken them
+  bool marks = false;                         ///< tagged sends may be marked (FI_REMOTE_CQ_DATA)
   bool send_after_send = false;               ///< messages of one peer meet receives in the order of sending
   bool send_after_write = false;              ///< a message is not seen before an earlier write
   bool automatic_progress = false;            ///< data moves without calls of either rank
@@ -78,9 +79,10 @@ struct Piece {
 
 struct Completion {
   Context* context = nullptr;
-  int error = 0;                    ///< positive; 0: none
-  bool message = true;              ///< of a receive: a message is here (false: a buffer comes back without one)
-  bool released = true;             ///< of a receive for many messages: the buffer is the caller's again
+  int error = 0;         ///< positive; 0: none
+  bool message = true;   ///< of a receive: a message is here (false: a buffer comes back without one)
+  bool released = true;  ///< of a receive for many messages: the buffer is the caller's again
+  bool marked = false;   ///< of a tagged receive: its send was; where marks are not there, or it has failed, too
   const std::byte* data = nullptr;  ///< of a receive for many messages: where this one is
   size_t bytes = 0;                 ///< of a receive: of the message; after kTruncated, of the whole message
 };
@@ -105,7 +107,8 @@ class Port {
 
   // --- Messages matched by tag. A send completes when a receive has taken it where capabilities().match_complete,
   // otherwise when its memory is free.
-  virtual int send_tagged(Address to, uint64_t tag, const Piece& piece, Context& context) = 0;
+  /// `marked`: the receive's completion says so (capabilities().marks, else nothing comes of it).
+  virtual int send_tagged(Address to, uint64_t tag, const Piece& piece, bool marked, Context& context) = 0;
   virtual int receive_tagged(Address from, uint64_t tag, const Piece* pieces, size_t count, Context& context) = 0;
 
   // --- Peers' memory. A write completes when the data is at its place (capabilities().delivery_complete).

@@ -17,6 +17,9 @@ namespace {
 constexpr int kFewestTagBits = 32;
 // The provider cancels receives by itself, or its adapter does; nothing of that takes longer than a round trip.
 constexpr uint64_t kCancelPatience_ns = kSecond_ns;
+// How long a sender that does not wait may be left without word. What it keeps until then are copies for a quarter of a
+// queue's depth at most: the word is due sooner where more has come.
+constexpr uint64_t kWordDelay_ns = kMillisecond_ns;
 
 struct OfiTicket {
   uint64_t tag = 0;
@@ -85,7 +88,9 @@ OfiTuples::~OfiTuples() {
     }
     delete queue;
   }
-  while (acknowledgements_.pop_front()) {
+  for (auto* list : {&due_, &later_}) {
+    while (list->pop_front()) {
+    }
   }
 }
 
@@ -142,8 +147,9 @@ bool OfiTuples::send(TupleSend& message) {
 int OfiTuples::hand_over(SendQueue& queue, Sending& sending) {
   const TupleSend& message = *sending.message;
   ofi::Piece piece{const_cast<std::byte*>(message.data), message.bytes, nullptr};
+  const bool lent = copies_.contains(message.data);
   if (adapter_.able().needs_local && message.bytes != 0) {
-    if (copies_.contains(message.data)) {
+    if (lent) {
       piece.region = copies_region_.get();
     } else {
       if (!sending.registration) sending.registration = adapter_.hold(message.data, message.bytes, false);
@@ -151,7 +157,8 @@ int OfiTuples::hand_over(SendQueue& queue, Sending& sending) {
       piece.region = &OfiAdapter::region_of(*sending.registration);
     }
   }
-  const int result = adapter_.port->send_tagged(queue.peer->address, queue.tag, piece, sending);
+  // Whose message was copied does not wait until it has arrived.
+  const int result = adapter_.port->send_tagged(queue.peer->address, queue.tag, piece, !lent, sending);
   if (result != 0) return result;
   sending.state = Sending::State::in_port;
   ++queue.in_port;
@@ -267,7 +274,10 @@ bool OfiTuples::pump() {
   for (SendQueue* queue = unsent_ != 0 ? send_queues_.front() : nullptr; queue; queue = send_queues_.next(queue)) {
     if (queue->repair.sound() && !queue->peer->doomed) send_rest(*queue);
   }
-  return (acknowledgements_.empty() || send_acknowledgements()) && unsent_ == 0;
+  if (next_word_ns() <= adapter_.clock.now_ns()) {
+    while (Acknowledgement* its = later_.front()) make_due(*its);
+  }
+  return (due_.empty() || send_acknowledgements()) && unsent_ == 0;
 }
 
 void OfiTuples::give_up(SendQueue& queue, std::string trouble) {
@@ -357,7 +367,7 @@ void OfiTuples::received(Posting& posting, const ofi::Completion& completion) {
   TupleReceive& receive = *posting.receive;
   --queue->count;
   ++queue->landed;
-  if (queue->number != 0) acknowledge(*queue);
+  if (queue->number != 0) acknowledge(*queue, completion.marked);
   posting.unlink();
   postings_.destroy(&posting);
   // The length of what was cut off is not always there.
@@ -365,21 +375,33 @@ void OfiTuples::received(Posting& posting, const ofi::Completion& completion) {
   receive.done(receive, bytes, Error());
 }
 
-// In the next pump, once for all that have landed until then.
-void OfiTuples::acknowledge(ReceiveQueue& queue) {
+// Once for all that have landed until it is sent: in the next pump if the sender waits, else later.
+void OfiTuples::acknowledge(ReceiveQueue& queue, bool waits) {
   if (!queue.acknowledgement) {
     queue.acknowledgement = acknowledgement_pool_.create();
     queue.acknowledgement->peer = queue.peer;
     queue.acknowledgement->queue = &queue;
-    acknowledgements_.push_back(queue.acknowledgement);
+    if (later_.empty()) later_since_ns_ = adapter_.clock.now_ns();
+    later_.push_back(queue.acknowledgement);
   }
-  queue.acknowledgement->landed = {queue.number, queue.landed};
+  Acknowledgement& its = *queue.acknowledgement;
+  its.landed = {queue.number, queue.landed};
+  if (!its.due && (++its.messages >= kDepth / 4 || waits)) make_due(its);
 }
+
+void OfiTuples::make_due(Acknowledgement& acknowledgement) {
+  TERN_ASSERT(!acknowledgement.due && acknowledgement.linked());
+  acknowledgement.unlink();
+  acknowledgement.due = true;
+  due_.push_back(&acknowledgement);
+}
+
+uint64_t OfiTuples::next_word_ns() const { return later_.empty() ? ~uint64_t{0} : later_since_ns_ + kWordDelay_ns; }
 
 // False: some are left, since there was no room.
 bool OfiTuples::send_acknowledgements() {
   IntrusiveList<Acknowledgement> left;
-  while (Acknowledgement* its = acknowledgements_.pop_front()) {
+  while (Acknowledgement* its = due_.pop_front()) {
     const bool gone = its->peer->lost || its->peer->doomed;
     if (!gone && !streams_.send_sign(*its->peer, wire::OfiFrameType::landed, &its->landed, sizeof its->landed)) {
       left.push_back(its);
@@ -388,8 +410,8 @@ bool OfiTuples::send_acknowledgements() {
     if (its->queue) its->queue->acknowledgement = nullptr;
     acknowledgement_pool_.destroy(its);
   }
-  while (Acknowledgement* its = left.pop_front()) acknowledgements_.push_back(its);
-  return acknowledgements_.empty();
+  while (Acknowledgement* its = left.pop_front()) due_.push_back(its);
+  return due_.empty();
 }
 
 // Whether the completion is of a receive of that queue; then the port does not have that one any more.

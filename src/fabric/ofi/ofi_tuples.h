@@ -4,8 +4,9 @@
 //
 // A message has arrived when a receive has taken it. Where sends complete just then (FI_MATCH_COMPLETE), the completion
 // says so. Others complete when the provider has the message, perhaps in a buffer of its own on the other side: there
-// the receiver counts its queue's messages, and tells the sender after each poll that found some
-// (OfiFrameType::landed).
+// the receiver counts its queue's messages, and tells the sender (OfiFrameType::landed): after the poll that found one
+// whose sender waits for that (the message is marked), else once for many, so that short messages, of which the sender
+// keeps copies, do not cost a frame each.
 //
 // A message without a receive waits where the provider keeps it, and delays no message of another queue; what is out to
 // one peer is bounded instead.
@@ -68,8 +69,12 @@ class OfiTuples final : public TupleQueues {
   void on_landed(OfiPeer& peer, const wire::OfiLanded& landed);
   /// Sends what a repair has left, and tells senders what has landed. False: something is left.
   bool pump();
-  /// Whether a sender is to be told something.
-  bool owes() const { return !acknowledgements_.empty(); }
+  /// Whether a sender waits to be told something.
+  bool owes() const { return !due_.empty(); }
+  /// Whether a sender is to be told something, now or later.
+  bool owes_ever() const { return owes() || !later_.empty(); }
+  /// When `pump` has something to tell that is not due yet; ~0: there is nothing.
+  uint64_t next_word_ns() const;
   /// The lane is lost: its sends end with the error.
   void lose(OfiPeer& peer, const Error& reason);
 
@@ -91,11 +96,13 @@ class OfiTuples final : public TupleQueues {
     uint32_t index = 0;             ///< in its queue
     HeldRegistration registration;  ///< null: it needs none
   };
-  /// For a sender that is to be told what has landed. Hook: in `acknowledgements_`. It outlives its queue.
+  /// For a sender that is to be told what has landed. Hook: in `due_` or `later_`. It outlives its queue.
   struct Acknowledgement final : ListHook<Acknowledgement> {
     OfiPeer* peer = nullptr;
     ReceiveQueue* queue = nullptr;  ///< null: closed
     wire::OfiLanded landed;
+    uint32_t messages = 0;  ///< of which the sender does not know
+    bool due = false;       ///< in `due_`
   };
   /// Hook: in its queue's `posted`.
   struct Posting final : OfiOperation, ListHook<Posting> {
@@ -141,7 +148,8 @@ class OfiTuples final : public TupleQueues {
   void give_up(SendQueue& queue, std::string trouble);
   bool take_back(ReceiveQueue& queue);
   static bool is_of(ReceiveQueue& queue, const ofi::Completion& completion);
-  void acknowledge(ReceiveQueue& queue);
+  void acknowledge(ReceiveQueue& queue, bool waits);
+  void make_due(Acknowledgement& acknowledgement);
   bool send_acknowledgements();
 
   static constexpr uint32_t kDepth = 128;  ///< receives in a queue, messages out on one: as cells of shared memory
@@ -157,7 +165,8 @@ class OfiTuples final : public TupleQueues {
   Pool<Sending> sendings_;
   Pool<Posting> postings_;
   Pool<Acknowledgement> acknowledgement_pool_;
-  IntrusiveList<Acknowledgement> acknowledgements_;
+  IntrusiveList<Acknowledgement> due_, later_;
+  uint64_t later_since_ns_ = 0;                 ///< the first of `later_`
   IntrusiveList<SendQueue> send_queues_;        ///< owned
   IntrusiveList<ReceiveQueue> receive_queues_;  ///< owned
   std::unordered_map<uint32_t, SendQueue*> numbered_;
