@@ -8,6 +8,7 @@
 #include "capi/call.h"
 #include "capi/requests.h"
 #include "p2p/core/endpoint.h"
+#include "progress/hand_over_mutex.h"
 
 namespace tern::capi::short_calls {
 
@@ -56,20 +57,27 @@ Shortly look_inside(Engine& engine, uint32_t looks, Attempt&& attempt, Sender&& 
   return end;
 }
 
+/// How long a short call looks for what is not there yet.
+struct Patience {
+  uint32_t looks;       ///< each time that it is inside
+  uint32_t yields = 0;  ///< of the core, for another thread or rank that waits for it; then it is inside again
+};
+Patience patience_of_waiting(const World& world) {
+  const uint32_t looks = world.process->is_oversubscribed() ? 1 : limits_of(Look::message).looks;
+  return {looks, HandOverMutex::Patience().yields};
+}
+
 /// As look_inside, for a short while.
 template <typename Attempt, typename Sender>
-bool await_shortly(World& world, Engine& engine, Attempt&& attempt, Sender&& sender) {
-  // For another thread or rank that waits for this core; as many as a thread that waits for a lock (hand_over_mutex.h).
-  constexpr int kYields = 4;
-  const uint32_t looks = world.process->is_oversubscribed() ? 1 : limits_of(Look::message).looks;
+bool await_shortly(World& world, Engine& engine, Patience patience, Attempt&& attempt, Sender&& sender) {
   bool due = false;
   Shortly end = Shortly::not_yet;
-  for (int tries = 0; end == Shortly::not_yet && tries <= kYields; ++tries) {
+  for (uint32_t tries = 0; end == Shortly::not_yet && tries <= patience.yields; ++tries) {
     if (tries != 0) sched_yield();
     const Inside inside(engine);
     if (!inside) return false;
     if (tries == 0) due = engine.count_look() % limits_of(Look::short_call).looks == 0;
-    end = look_inside(engine, looks, attempt, sender);
+    end = look_inside(engine, patience.looks, attempt, sender);
     if (end == Shortly::not_yet && !comes_by_itself(engine, sender())) break;
   }
   if (due) [[unlikely]]
@@ -125,6 +133,29 @@ void end(World::EngineRequests& requests, MPI_Request& handle, Request* request,
   handle = MPI_REQUEST_NULL;
 }
 
+/// All of these requests, if they are of one engine and can end within its patience.
+bool end_all(World& world, int count, MPI_Request* handles, MPI_Status* statuses, Patience patience) {
+  constexpr int kFew = 64;  // as Requests::kFew, for which no memory is allocated
+  if (world.observed || count <= 0 || count > kFew || !handles) return false;
+  Engine* engine = world.engine_of(handles[0]);
+  if (!engine) return false;
+  World::EngineRequests& requests = world.requests_of(*engine);
+  Request* found[kFew];
+  int over = -1;  // the first `over` of them are over; -1: they have not been found yet
+  const auto attempt = [&] {
+    for (int i = 0; over < 0 && i < count; ++i) {
+      found[i] = requests.find_user(value_of(handles[i]));
+      if (!found[i] || end_of(*found[i]) == Shortly::never) return Shortly::never;
+    }
+    over = std::max(over, 0);
+    while (over < count && end_of(*found[over]) == Shortly::done) ++over;
+    if (over != count) return end_of(*found[over]);
+    for (int i = 0; i < count; ++i) end(requests, handles[i], found[i], statuses ? statuses + i : nullptr);
+    return Shortly::done;
+  };
+  return await_shortly(world, *engine, patience, attempt, [&] { return sender_of(*found[over]); });
+}
+
 }  // namespace
 
 bool Send(World& world, const void* buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
@@ -143,7 +174,7 @@ bool Recv(World& world, void* buf, Count count, MPI_Datatype datatype, int sourc
   const ReceiveArguments arguments = named.comm->receive_arguments(buf, count, *named.type, source, tag);
   Status result;
   const auto attempt = [&] { return engine.p2p.receive_shortly(arguments, result); };
-  if (!await_shortly(world, engine, attempt, [&] { return arguments.peer; })) return false;
+  if (!await_shortly(world, engine, patience_of_waiting(world), attempt, [&] { return arguments.peer; })) return false;
   put_status(status, result);
   return true;
 }
@@ -176,47 +207,13 @@ bool Irecv(World& world, void* buf, Count count, MPI_Datatype datatype, int sour
 bool Wait(World& world, MPI_Request* request, MPI_Status* status) { return Waitall(world, 1, request, status); }
 
 bool Test(World& world, MPI_Request* request, int* flag, MPI_Status* status) {
-  Engine* engine = world.observed || !request || !flag ? nullptr : world.engine_of(*request);
-  if (!engine) return false;
-  World::EngineRequests& requests = world.requests_of(*engine);
-  bool due = false;
-  {
-    const Inside inside(*engine);
-    Request* found = inside ? requests.find_user(value_of(*request)) : nullptr;
-    if (!found) return false;
-    due = engine->count_look() % limits_of(Look::short_call).looks == 0;
-    const Shortly over = look_inside(
-        *engine, 1, [&] { return end_of(*found); }, [&] { return sender_of(*found); });
-    if (over != Shortly::done) return false;
-    end(requests, *request, found, status);
-  }
+  if (!flag || !end_all(world, 1, request, status, {.looks = 1})) return false;
   *flag = 1;
-  if (due) [[unlikely]]
-    poll_all_paths(world);
   return true;
 }
 
 bool Waitall(World& world, int count, MPI_Request* array_of_requests, MPI_Status* array_of_statuses) {
-  constexpr int kFew = 64;  // as Requests::kFew, for which no memory is allocated
-  if (world.observed || count <= 0 || count > kFew || !array_of_requests) return false;
-  Engine* engine = world.engine_of(array_of_requests[0]);
-  if (!engine) return false;
-  World::EngineRequests& requests = world.requests_of(*engine);
-  Request* found[kFew];
-  int over = -1;  // so many, from the first on; -1: they have not been found yet
-  const auto end_all = [&] {
-    for (int i = 0; over < 0 && i < count; ++i) {
-      found[i] = requests.find_user(value_of(array_of_requests[i]));
-      if (!found[i] || end_of(*found[i]) == Shortly::never) return Shortly::never;
-    }
-    over = std::max(over, 0);
-    while (over < count && end_of(*found[over]) == Shortly::done) ++over;
-    if (over != count) return end_of(*found[over]);
-    for (int i = 0; i < count; ++i)
-      end(requests, array_of_requests[i], found[i], array_of_statuses ? array_of_statuses + i : nullptr);
-    return Shortly::done;
-  };
-  return await_shortly(world, *engine, end_all, [&] { return sender_of(*found[over]); });
+  return end_all(world, count, array_of_requests, array_of_statuses, patience_of_waiting(world));
 }
 
 }  // namespace tern::capi::short_calls

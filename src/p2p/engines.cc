@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kBetweenLooks_ns = 1'000'000;
 }  // namespace
 
-// `seen`: so many did when the same was asked last.
+// Whether a short call has looked into the engine since the last question. `seen`: the number of looks at that time.
 bool EnginePoll::short_calls_look(uint32_t& seen) const {
   const uint32_t before = std::exchange(seen, engine_.looks.load(std::memory_order_relaxed));
   return seen != before;

@@ -25,8 +25,8 @@ namespace tern {
 struct Engine;
 
 /// What the rank polls of an engine's path to other ranks. Closed: all of it, as of every path. Open: short calls look
-/// into the rings themselves. A round looks there now and then, but not while they do. Who goes to sleep closes the
-/// engine, and is woken by its messages; but while short calls look there, it sleeps for a short time only.
+/// into the rings themselves. A round looks there now and then, but not while they do. A thread that goes to sleep
+/// closes the engine, and is woken by its messages; but while short calls look there, it sleeps for a short time only.
 class EnginePoll final : public Pollable {
  public:
   EnginePoll(Engine& engine, Path& path) : engine_(engine), path_(path) {}
@@ -37,7 +37,7 @@ class EnginePoll final : public Pollable {
   void disarm() override;
   bool arriving() const override;
   uint64_t next_deadline_ns() const override;
-  /// A communicator has it.
+  /// A communicator of several ranks has this engine from now on.
   void begin();
   /// The engine was open, and is closed now.
   void note_closed();
@@ -51,7 +51,7 @@ class EnginePoll final : public Pollable {
   uint32_t skipped_ = 0;
   uint32_t seen_by_poll_ = 0, seen_by_arm_ = 0;  ///< of Engine::looks
   bool armed_ = false;
-  uint64_t deadline_ns_ = ~uint64_t{0};  ///< somebody sleeps: when he looks whether short calls still do
+  uint64_t deadline_ns_ = ~uint64_t{0};  ///< a thread sleeps: when it looks whether short calls still look
 };
 
 /// Lines of their own: threads on other cores use the neighbours. (Processors fetch lines in pairs.)
@@ -81,7 +81,7 @@ struct alignas(128) Engine {
 
   const uint32_t number;
   EngineGate gate;
-  std::atomic<uint32_t> looks{0};  ///< see count_look; who has the rank's lock reads it
+  std::atomic<uint32_t> looks{0};  ///< looks of short calls (count_look); EnginePoll reads it
   Counters& counters;
   PointToPoint p2p;
   SelfPath self;

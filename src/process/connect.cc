@@ -181,9 +181,8 @@ class Wireup {
   std::unique_ptr<RdmaPath> rdma_;
   std::unique_ptr<OfiPath> ofi_;
   uint64_t seed_ = 0;
-  bool one_node_ = false;           ///< according to the launcher
-  int ranks_here_ = 1, cores_ = 1;  ///< of this job on this node, and the cores that they may use together
-  bool cores_shared_ = false;       ///< ranks, and threads of their paths, are more than the cores
+  bool one_node_ = false;  ///< according to the launcher
+  NodeShare share_;
 };
 
 // If a network can replace it, shared memory that fails for lack of descriptors is no error.
@@ -230,13 +229,11 @@ Error Wireup::begin(const RankContext& context) {
   if (parts.launcher->rank() == 0) {  // one rank of the job logs it for all
     for (const std::string& warning : configuration.warnings) parts.log.warn(warning);
   }
-  NodeShare share = node_share(*parts.launcher);
-  ranks_here_ = share.ranks;
-  cores_ = share.cores;
-  if (allowed_.ofi && ofi::has_polling_thread(parts.tunables.ofi_provider)) share.threads = share.ranks;
+  share_ = node_share(*parts.launcher);
+  if (allowed_.ofi && ofi::has_polling_thread(parts.tunables.ofi_provider)) share_.threads = share_.ranks;
   const bool oversubscribed =
-      parts.tunables.oversubscribed == -1 ? share.oversubscribed() : parts.tunables.oversubscribed == 1;
-  parts.oversubscribed = cores_shared_ = oversubscribed;
+      parts.tunables.oversubscribed == -1 ? share_.oversubscribed() : parts.tunables.oversubscribed == 1;
+  parts.oversubscribed = oversubscribed;
   parts.clock = std::make_unique<RealClock>();
   parts.wait_port = std::make_unique<KernelWait>();
   parts.waiting = WaitPolicy::Setup::of(parts.tunables, oversubscribed, int(local.size()));
@@ -252,8 +249,8 @@ Error Wireup::begin(const RankContext& context) {
   const Log& log = process_->log();
   if (log.wants(LogLevel::info)) {
     log.info("rank " + std::to_string(launcher.rank()) + " of " + std::to_string(launcher.size()) + ", job " +
-             std::string(launcher.job_id()) + "; on this node " + std::to_string(share.ranks) + " ranks, " +
-             std::to_string(share.cores) + " cores" + (oversubscribed ? ": ranks yield to each other" : ""));
+             std::string(launcher.job_id()) + "; on this node " + std::to_string(share_.ranks) + " ranks, " +
+             std::to_string(share_.cores) + " cores" + (oversubscribed ? ": ranks yield to each other" : ""));
     for (const std::string& file : configuration.files) log.info("tunables from " + file);
   }
   return {};
@@ -333,9 +330,8 @@ Error Wireup::open_adapter() {
 
 Error Wireup::open_fabric(ofi::Wanted wanted) {
   std::unique_ptr<ofi::Port> port;
-  if (Error error = ofi::open_port({local_rank(), process_->peers().job_ranks(), cores_shared_}, wanted,
-                                   process_->tunables(), port))
-    return error;
+  const ofi::Surroundings surroundings{local_rank(), process_->peers().job_ranks(), process_->is_oversubscribed()};
+  if (Error error = ofi::open_port(surroundings, wanted, process_->tunables(), port)) return error;
   OfiOptions options;
   options.optional = wanted != ofi::Wanted::any;
   options.peers = &process_->peers();
@@ -446,8 +442,8 @@ Error Wireup::share_memory(bool engines) {
 void Wireup::prepare_engine_memory(ShmSetup& setup) {
   const uint32_t most = kMostMeetings / uint32_t(setup.candidates.size());
   // Threads that share one core gain nothing from it, and a call that looks for its message keeps the core from them
-  // (2 ranks on 2 cores, 4 threads each, 8-byte messages: 0.6 to 0.8 of the rate without).
-  const bool parallel = cores_ >= 2 * ranks_here_ || process_->tunables().engines >= 0;
+  // (docs/decisions/0011).
+  const bool parallel = share_.cores >= 2 * share_.ranks || process_->tunables().engines >= 0;
   const uint32_t wanted = parallel ? std::min(wanted_engines(process_->tunables()), most) : 0;
   for (; setup.engines < wanted; ++setup.engines) {
     ShmSetup own = setup;

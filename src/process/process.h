@@ -81,7 +81,7 @@ class Process {
   /// Message engines, for communicators that are made from now on; once, inside, after `start`. None if the tunable
   /// wants none, or the rank has no choice. `counters`: kMost of them, which outlive this.
   Engines* make_engines(Counters* counters);
-  /// The segments of engines 0, 1, ..., which are so many then; null: that one reaches no other rank. Before
+  /// One segment for each engine; their number is that of the engines. Null: that engine reaches no other rank. Before
   /// make_engines.
   void share_engine_memory(std::vector<std::unique_ptr<ShmNode>> nodes);
   /// Then they must be made: the other ranks of the node rely on it.

@@ -31,7 +31,7 @@ bool EagerReceiver::receive_at_once(Endpoint& from, const ReceiveArguments& a, S
 }
 
 int EagerReceiver::take_waiting_shortly(Endpoint& from, bool& other) {
-  constexpr int kMost = 32;  // so many arrive while they are handled
+  constexpr int kMost = 32;  // the sender may go on sending meanwhile; the next call takes the rest
   int count = 0;
   for (PeekedMessage arrival; count < kMost && from.peeks() && from.peek(arrival); ++count) {
     if (arrival.header->kind != wire::Kind::eager) {
