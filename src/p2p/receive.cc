@@ -54,9 +54,19 @@ Shortly PointToPoint::receive_shortly(const ReceiveArguments& a, Status& status)
 
 // Peers of which nothing has been handled yet are left to the rounds of the rank.
 int PointToPoint::poll_shortly(PeerId from) {
+  constexpr int kMost = 32;  // of one peer, which may go on sending meanwhile; the next call takes the rest
   int count = 0;
   bool other = false;
-  const auto take = [&](Endpoint& peer) { count += impl_->eager_receiver.take_waiting_shortly(peer, other); };
+  const auto take = [&](Endpoint& peer) {
+    PeekedMessage arrival;
+    for (int taken = 0; taken < kMost && peer.peeks() && peer.peek(arrival); ++taken, ++count) {
+      other |= arrival.header->kind != wire::Kind::eager;
+      if (other) return;
+      const wire::Header header = *arrival.header;
+      impl_->on_message(peer.lane(), header, arrival.payload, arrival.bytes);
+      peer.take();
+    }
+  };
   if (from != kNoPeer) take(impl_->endpoints.at(from));
   else impl_->endpoints.for_each(take);
   return other ? -1 : count;

@@ -17,14 +17,46 @@ class EagerSender {
  public:
   explicit EagerSender(Sends& sends) : sends_(sends) {}
 
-  /// A blocking send without a request. False: it has not left, nothing has changed.
-  bool send(Endpoint& peer, const SendArguments& a);
+  /// A blocking send without a request. False: it has not left, nothing has changed. Inline in both of its callers.
+  [[gnu::always_inline]] bool send(Endpoint& peer, const SendArguments& a) {
+    const size_t bytes = size_t(a.count) * a.type->size();
+    if (int64_t(bytes) > peer.blocking_limit() || a.mode == SendMode::synchronous || !peer.credit.take(bytes))
+      return false;
+    const uint64_t began_ns = sends_.trace_time_ns();
+    if (!leave_with_credit(peer, a, bytes, 0, 0)) return false;
+    sends_.note(Protocol::eager, peer, a, bytes, began_ns);
+    return true;
+  }
   /// A nonblocking send whose message leaves at once; null: it does not, nothing has changed.
   Request* send_at_once(Endpoint& peer, const SendArguments& a);
   /// With a request; its credit has been asked for.
   void begin(SendRequest& send, bool blocking);
 
  private:
+  /// Noncontiguous messages up to this size are packed on the stack and leave at once; larger ones are packed by the
+  /// path piece by piece from the user's memory.
+  static constexpr size_t kPackBytes = 4096;
+
+  /// Packs on the stack; out of line so that contiguous sends have no large frame.
+  [[gnu::noinline]] static bool leave_packed(Endpoint& to, const SendArguments& a, const wire::Header& header,
+                                             size_t bytes);
+  /// The whole eager message, at once or not at all.
+  static bool leave_now(Endpoint& to, const SendArguments& a, const wire::Header& header, size_t bytes) {
+    if (a.type->is_contiguous()) return to.try_send_message(header, a.buffer, bytes);
+    return bytes <= kPackBytes && leave_packed(to, a, header, bytes);
+  }
+  /// With credit that was taken for it, and with what is owed to the peer.
+  [[gnu::always_inline]] static bool leave_with_credit(Endpoint& to, const SendArguments& a, size_t bytes,
+                                                       uint32_t sequence, uint8_t flags) {
+    const uint16_t carried = to.credit.carry();
+    const wire::Header header =
+        wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, sequence, flags, carried);
+    if (leave_now(to, a, header, bytes)) return true;
+    to.credit.untake(bytes);  // it is taken again where the message waits
+    to.credit.uncarry(carried);
+    return false;
+  }
+
   Sends& sends_;
 };
 
@@ -59,9 +91,6 @@ class EagerReceiver {
   /// A message of kind eager, eager_sync, direct or data of which the header has come, or all of it.
   Landing landing_of(Endpoint& from, const wire::Header& header, size_t bytes);
   void landed(Endpoint& from, const wire::Header& header, Landing& landing, size_t bytes, Error error);
-  /// Takes whole eager messages that are here from a peer, some at most. Returns how many. Sets `other` if a message of
-  /// another kind is next, which only a poll may take.
-  int take_waiting_shortly(Endpoint& from, bool& other);
   /// The short way of a blocking receive, for the next message of its sender; false: it takes the long way.
   bool receive_at_once(Endpoint& from, const ReceiveArguments& a, Status& status);
   /// Without a request: a whole message that fits into a contiguous buffer. False: it is another one.

@@ -30,21 +30,6 @@ bool EagerReceiver::receive_at_once(Endpoint& from, const ReceiveArguments& a, S
   return true;
 }
 
-int EagerReceiver::take_waiting_shortly(Endpoint& from, bool& other) {
-  constexpr int kMost = 32;  // the sender may go on sending meanwhile; the next call takes the rest
-  int count = 0;
-  for (PeekedMessage arrival; count < kMost && from.peeks() && from.peek(arrival); ++count) {
-    if (arrival.header->kind != wire::Kind::eager) {
-      other = true;
-      break;
-    }
-    const wire::Header header = *arrival.header;
-    arrive(from, header, arrival.payload, arrival.bytes);
-    from.take();
-  }
-  return count;
-}
-
 void EagerReceiver::keep(Endpoint& from, const wire::Header& header, const std::byte* payload, size_t bytes) {
   UnexpectedMessage& message = unexpected_.keep(from, header, bytes);
   if (bytes != 0) std::memcpy(message.data(), payload, bytes);

@@ -4,46 +4,13 @@
 namespace tern {
 
 namespace {
-/// Noncontiguous messages up to this size are packed on the stack and leave at once; larger ones are packed by the path
-/// piece by piece from the user's memory.
-constexpr size_t kPackBytes = 4096;
-
-// Packs on the stack; out of line so that contiguous sends have no large frame.
-[[gnu::noinline]] bool leave_packed(Endpoint& to, const SendArguments& a, const wire::Header& header, size_t bytes) {
-  std::byte packed[kPackBytes];
-  Cursor(const_cast<void*>(a.buffer), a.count, *a.type).pack(packed, bytes);
-  return to.try_send_message(header, packed, bytes);
-}
-
-// The whole eager message, at once or not at all.
-inline bool leave_now(Endpoint& to, const SendArguments& a, const wire::Header& header, size_t bytes) {
-  if (a.type->is_contiguous()) return to.try_send_message(header, a.buffer, bytes);
-  return bytes <= kPackBytes && leave_packed(to, a, header, bytes);
-}
-
-// With credit that was taken for it, and with what is owed to the peer. Inline: it is most of a small send.
-[[gnu::always_inline]] inline bool leave_with_credit(Endpoint& to, const SendArguments& a, size_t bytes,
-                                                     uint32_t sequence, uint8_t flags) {
-  const uint16_t carried = to.credit.carry();
-  const wire::Header header =
-      wire::make_header(wire::Kind::eager, a.source, a.context, a.tag, sequence, flags, carried);
-  if (leave_now(to, a, header, bytes)) return true;
-  to.credit.untake(bytes);  // it is taken again where the message waits
-  to.credit.uncarry(carried);
-  return false;
-}
-
 uint8_t flags_of(const SendArguments& a) { return a.requested ? wire::kRequested : 0; }
 }  // namespace
 
-bool EagerSender::send(Endpoint& peer, const SendArguments& a) {
-  const size_t bytes = size_t(a.count) * a.type->size();
-  if (int64_t(bytes) > peer.blocking_limit() || a.mode == SendMode::synchronous || !peer.credit.take(bytes))
-    return false;
-  const uint64_t began_ns = sends_.trace_time_ns();
-  if (!leave_with_credit(peer, a, bytes, 0, 0)) return false;
-  sends_.note(Protocol::eager, peer, a, bytes, began_ns);
-  return true;
+bool EagerSender::leave_packed(Endpoint& to, const SendArguments& a, const wire::Header& header, size_t bytes) {
+  std::byte packed[kPackBytes];
+  Cursor(const_cast<void*>(a.buffer), a.count, *a.type).pack(packed, bytes);
+  return to.try_send_message(header, packed, bytes);
 }
 
 Request* EagerSender::send_at_once(Endpoint& peer, const SendArguments& a) {
