@@ -40,6 +40,43 @@ int main(int argc, char** argv) {
 }
 """
 
+# Two threads of rank 0 wait in message engines for rank 1.
+ENGINES = r"""
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static MPI_Comm comms[2];
+static void* await_rank_1(void* comm) {
+  int token;
+  MPI_Recv(&token, 1, MPI_INT, 1, 2, *(MPI_Comm*)comm, MPI_STATUS_IGNORE);
+  return NULL;
+}
+
+int main(int argc, char** argv) {
+  int rank, provided, token = 0;
+  pthread_t thread;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  for (int i = 0; i < 2; ++i) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+  if (rank == 0) pthread_create(&thread, NULL, await_rank_1, &comms[1]);
+  for (int i = 0; i < 100; ++i) {
+    if (rank == 0) MPI_Send(&token, 1, MPI_INT, 1, 1, comms[0]);
+    MPI_Recv(&token, 1, MPI_INT, 1 - rank, 1, comms[0], MPI_STATUS_IGNORE);
+    if (rank == 1) MPI_Send(&token, 1, MPI_INT, 0, 1, comms[0]);
+  }
+  if (rank == 0) puts("ready"), fflush(stdout);
+  if (rank == 1 && argv[1][0] == 'k') kill(getpid(), SIGKILL);
+  if (rank == 1 && argv[1][0] == 'a') MPI_Abort(MPI_COMM_WORLD, 3);
+  if (rank == 1 && argv[1][0] == 'l') _exit(5);
+  if (rank == 1) pause();
+  await_rank_1(&comms[0]);
+  return MPI_Finalize();
+}
+"""
+
 JOBS = (
     ["-n", 4, CLIENT, "sleep", 1000],
     ["-n", 4, CLIENT, "exchange"],
@@ -108,6 +145,31 @@ class Killing(unittest.TestCase):
         self.assertEqual((child.returncode, err), (0, ""))
         self.assertTrue(wait_until_gone(mark, 0.5))
 
+    def compiled(self, folder, text):
+        source, program = os.path.join(folder, "killed.c"), os.path.join(folder, "killed")
+        with open(source, "w") as file:
+            file.write(text)
+        subprocess.run([os.path.join(BUILD, "bin/mpicc"), "-w", *SANITIZED_FLAGS, source, "-o", program, "-lpthread"], check=True)
+        return program
+
+    def test_message_engines(self):
+        """Threads that wait in engines of their own keep nothing alive, and leave nothing."""
+        shared = set(glob.glob("/dev/shm/tern*"))
+        with tempfile.TemporaryDirectory() as folder:
+            program = self.compiled(folder, ENGINES)
+            for how, code in (("kill", 137), ("abort", 3), ("leave", 5)):
+                mark = new_mark()
+                done = mpiexec("-n", 2, program, how, TERN_ENGINES="4", LAUNCH_TEST_MARK=mark)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertTrue(wait_until_gone(mark, 1.0 * SLOW), how)
+            mark = new_mark()
+            child = start(["-n", 2, program, "stay"], mark, TERN_ENGINES="4")
+            self.assertEqual(child.stdout.readline(), "ready\n")
+            child.kill()
+            child.communicate(timeout=30)
+            self.assertTrue(wait_until_gone(mark, 1.0 * SLOW))
+        self.assertEqual(set(glob.glob("/dev/shm/tern*")) - shared, set())
+
     def test_libfabrics_shared_memory(self):
         """A killed rank cannot remove what libfabric's provider shm has named after it; one that aborts need not."""
         info = run([os.path.join(BUILD, "bin", "tern-info")], TERN_OFI_PROVIDER="shm").stdout
@@ -116,11 +178,7 @@ class Killing(unittest.TestCase):
         # The kernel's numbers of processes are not used twice so soon.
         shared = set(glob.glob("/dev/shm/*:*:*"))
         with tempfile.TemporaryDirectory() as folder:
-            source, program = os.path.join(folder, "killed.c"), os.path.join(folder, "killed")
-            with open(source, "w") as file:
-                file.write(DIES)
-            mpicc = os.path.join(BUILD, "bin/mpicc")
-            subprocess.run([mpicc, "-w", *SANITIZED_FLAGS, source, "-o", program], check=True)
+            program = self.compiled(folder, DIES)
             for how in ("kill", "abort", "end"):
                 done = mpiexec("-n", 3, program, how, TERN_PATH="self,ofi", TERN_OFI_PROVIDER="shm")
                 self.assertIn("named", done.stdout)  # else this test would prove nothing
