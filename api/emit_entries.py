@@ -244,7 +244,8 @@ def emit_entry(function, large, numbers):
     entering = enter + "()"
     if short:
         names = ", ".join(["call.world()"] + [p.name for p in function.parameters])
-        entering = f"call.enter_shortly({comm or 'MPI_COMM_NULL'}, [&] {{ return short_calls::{function.stem}({names}); }})"
+        message = f"{comm}, tag" if comm else "MPI_COMM_NULL, 0"
+        entering = f"call.enter_shortly({message}, [&] {{ return short_calls::{function.stem}({names}); }})"
         always = [re.sub(r"call\.get\((?=comm\b)", "call.get_visited(", check) for check in always]
     conditions = [entering] + always
     # Functions of the tools interface tell no error handler, and have codes of their own (15.3.10).

@@ -4,7 +4,9 @@
  *
  *   self        MPI_Send and MPI_Recv of 8 bytes to the own rank
  *   self_one    the same on one communicator, every thread with its own tag
+ *   self_tags   the same; the communicator was made with mpi_assert_no_any_tag
  *   pair        with 2 ranks: 16 messages of 8 bytes each way, then MPI_Waitall
+ *   pair_one, pair_tags   as self_one, self_tags
  *   put         16 times MPI_Put of 8 bytes to the other rank, or the own one, then MPI_Win_flush; a window a thread
  *
  * --bound 1: thread i runs on the i-th core of the rank's, modulo their number. --cores N: on the first N of them only.
@@ -18,7 +20,7 @@
 
 enum { kMaxThreads = 16, kWindow = 16, kBetweenLooks = 200 };
 
-static MPI_Comm comms[kMaxThreads];
+static MPI_Comm comms[kMaxThreads], promised;
 static int rank, partner, bound, cores;
 static double seconds;
 static pthread_barrier_t turn;
@@ -38,17 +40,22 @@ static void to_self(MPI_Comm comm, int tag, int n) {
 }
 static void self(int me, int n) { to_self(comms[me], 1, n); }
 static void self_one(int me, int n) { to_self(comms[0], me, n); }
+static void self_tags(int me, int n) { to_self(promised, me, n); }
 
-static void pair(int me, int n) {
+static void exchange(MPI_Comm comm, int tag, int n) {
   MPI_Request requests[2 * kWindow];
   char out[8 * kWindow] = {0}, in[8 * kWindow];
   for (int done = 0; done < n; done += kWindow) {
-    for (int i = 0; i < kWindow; i++) MPI_Irecv(in + 8 * i, 8, MPI_BYTE, partner, 1, comms[me], &requests[i]);
+    for (int i = 0; i < kWindow; i++) MPI_Irecv(in + 8 * i, 8, MPI_BYTE, partner, tag, comm, &requests[i]);
     for (int i = 0; i < kWindow; i++)
-      MPI_Isend(out + 8 * i, 8, MPI_BYTE, partner, 1, comms[me], &requests[kWindow + i]);
+      MPI_Isend(out + 8 * i, 8, MPI_BYTE, partner, tag, comm, &requests[kWindow + i]);
     MPI_Waitall(2 * kWindow, requests, MPI_STATUSES_IGNORE);
   }
 }
+
+static void pair(int me, int n) { exchange(comms[me], 1, n); }
+static void pair_one(int me, int n) { exchange(comms[0], me, n); }
+static void pair_tags(int me, int n) { exchange(promised, me, n); }
 
 static MPI_Win windows[kMaxThreads];
 static void put(int me, int n) {
@@ -103,9 +110,9 @@ static void *serve(void *argument) {
     messages += kBetweenLooks;
     now = MPI_Wtime();
     go = now - began < seconds;
-    if (kind == pair || (kind == put && partner != rank)) {
-      if (rank == 0) MPI_Send(&go, 1, MPI_INT, partner, 2, comms[me]);
-      else MPI_Recv(&go, 1, MPI_INT, partner, 2, comms[me], MPI_STATUS_IGNORE);
+    if (partner != rank) {
+      if (rank == 0) MPI_Send(&go, 1, MPI_INT, partner, kMaxThreads, comms[me]);
+      else MPI_Recv(&go, 1, MPI_INT, partner, kMaxThreads, comms[me], MPI_STATUS_IGNORE);
     }
   }
   results[me].rate = (double)messages / (now - began) * 1e-6;
@@ -134,7 +141,9 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*kind)(int me, int n);
-  } series[] = {{"self", self}, {"self_one", self_one}, {"pair", pair}, {"put", put}};
+    int ranks; /* 0: any number */
+  } series[] = {{"self", self, 1}, {"self_one", self_one, 1}, {"self_tags", self_tags, 1}, {"pair", pair, 2},
+                {"pair_one", pair_one, 2}, {"pair_tags", pair_tags, 2}, {"put", put, 0}};
   int provided, size, single = (int)argument(argc, argv, "--single", 0), level;
   int most = single ? 1 : (int)argument(argc, argv, "--max", 4);
   int batches = (int)argument(argc, argv, "--batches", 5);
@@ -148,11 +157,16 @@ int main(int argc, char **argv) {
   if (provided < level || size > 2 || most > kMaxThreads || batches > BATCHES) MPI_Abort(MPI_COMM_WORLD, 1);
   partner = size == 2 ? !rank : rank;
   for (int i = 0; i < most; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+  MPI_Info info;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "mpi_assert_no_any_tag", "true");
+  MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &promised);
+  MPI_Info_free(&info);
   for (int threads = 1; threads <= most; threads *= 2) {
     for (size_t s = 0; s < sizeof series / sizeof *series; s++) {
       double values[BATCHES];
       kind = series[s].kind;
-      if (kind != put && (kind == pair) != (size == 2)) continue;
+      if (series[s].ranks && series[s].ranks != size) continue;
       if (kind == put) open_windows(threads);
       run(threads);
       for (int i = 0; i < batches; i++) values[i] = run(threads);
@@ -161,6 +175,7 @@ int main(int argc, char **argv) {
     }
   }
   for (int i = 0; i < most; i++) MPI_Comm_free(&comms[i]);
+  MPI_Comm_free(&promised);
   MPI_Finalize();
   return 0;
 }

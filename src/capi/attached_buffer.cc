@@ -89,7 +89,7 @@ Error AttachedBuffer::send(Communicator& comm, const void* data, Count count, co
   std::list<Held>::iterator before;
   if (!find_room(bytes, before, begin)) {
     // Messages may have left without a call that noticed it.
-    comm.p2p().progress().poll_all();
+    comm.p2p(tag).progress().poll_all();
     if (!find_room(bytes, before, begin)) {
       return Error(ErrorClass::buffer, "the attached buffer of " + std::to_string(bytes_) +
                                            " bytes has no room for a message of " + std::to_string(bytes) + " bytes (" +
@@ -106,7 +106,7 @@ Error AttachedBuffer::send(Communicator& comm, const void* data, Count count, co
     place = held.own.get();
   }
   Cursor(const_cast<void*>(data), count, type).pack(place, bytes);
-  held.request = comm.p2p().isend(comm.send_arguments(place, static_cast<Count>(bytes), bytes_type, dest, tag));
+  held.request = comm.p2p(tag).isend(comm.send_arguments(place, static_cast<Count>(bytes), bytes_type, dest, tag));
   if (!held.request->complete()) {
     held.request->watcher = &held;
     held.request->on_complete = on_sent;

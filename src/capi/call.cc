@@ -93,69 +93,6 @@ void Call::begin_observed(uintptr_t from) {
   state_ |= kTimed;
 }
 
-void Call::visit(Engine& engine, bool is_short) {
-  if (!world_.threads) return;  // a child that the rank has forked
-  if (!(state_ & kVisits)) engines_ = 0;
-  state_ |= kVisits;
-  const uint32_t bit = 1u << engine.number;
-  if (engines_ & bit) return;
-  engines_ |= bit;
-  engine.begin_visit(is_short);
-}
-
-void Call::enter_to_visit(MPI_Comm handle) {
-  world_.lock->acquire();
-  if (!world_.engines) return;
-  Communicator* comm = world_.comms.find(value_of(handle));
-  if (comm && comm->engine()) visit(*comm->engine(), true);
-}
-
-void Call::end_visits() {
-  Engines* engines = world_.process ? world_.process->engines() : nullptr;
-  for (uint32_t i = 0; engines && i < engines->count(); ++i) {
-    if (engines_ & 1u << i) (*engines)[i].end_visit();
-  }
-}
-
-Request* Call::find_in_engine(MPI_Request handle) {
-  Engine* engine = world_.engine_of(handle);
-  if (!engine) return nullptr;
-  visit(*engine, true);
-  return world_.requests_of(*engine).find_user(value_of(handle));
-}
-
-Request* Call::take_from_engine(MPI_Request* handle) {
-  Request* request = find_in_engine(*handle);
-  if (!request || request->persistent()) return request;
-  retire_in_engine(*handle);
-  *handle = MPI_REQUEST_NULL;
-  return request;
-}
-
-void Call::retire_in_engine(MPI_Request handle) {
-  Engine* engine = world_.engine_of(handle);
-  TERN_ASSERT(engine);
-  world_.requests_of(*engine).retire(value_of(handle));
-}
-
-// Its handle tells which engine it is of, and the engine which communicator: no reference is counted, since short calls
-// must not do that.
-void Call::give_to_engine(Request& request, MPI_Request* handle) {
-  for (uint32_t i = 0; i < world_.process->engines()->count(); ++i) {
-    Engine& engine = (*world_.process->engines())[i];
-    if (!(engines_ & 1u << i) || engine.p2p.context_of(request) == 0) continue;
-    world_.requests.retire(value_of(*handle));
-    request.handle = 0;
-    *handle = handle_of(world_.requests_of(engine), &request, MPI_REQUEST_NULL);
-    if (!request.persistent()) forget_communicator(request);
-    return;
-  }
-}
-
-void Call::keep_from_short_calls(MPI_Request handle) {
-  if (Engine* engine = world_.engine_of(handle)) engine->retire();
-}
-
 void Call::made_observed(Request& request, MPI_Request* handle) {
   if (state_ & kVisits) give_to_engine(request, handle);
   if (timed()) record_request(*handle);
@@ -349,6 +286,12 @@ bool Call::bad_rank(int rank, const Communicator& comm, const char* argument, bo
 }
 
 bool Call::bad_tag(int tag, const char* argument, bool any) {
+  if (any && tag == kAnyTag)
+    return refuse(ErrorClass::tag,
+                  fmt::format("argument '{}' is MPI_ANY_TAG, but the communicator {} was made with the info key "
+                              "mpi_assert_no_any_tag, and its messages are spread over message engines by their tags. "
+                              "Name a tag, or make the communicator without that key.",
+                              argument, describe(*comm_)));
   return refuse(ErrorClass::tag, fmt::format("argument '{}' is {}. Tags are 0..{} (MPI_TAG_UB){}.", argument, tag,
                                              PointToPoint::kTagUpperBound, any ? " or MPI_ANY_TAG" : ""));
 }

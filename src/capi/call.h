@@ -93,9 +93,10 @@ class Call {
 
   // --- Getting in.
   /// Of functions that have a short call (without_lock.h): `short_call` says whether it has done all there is to do.
-  /// Then the entry point leaves with end(), as it does with an error. Below MPI_THREAD_MULTIPLE as enter.
+  /// Then the entry point leaves with end(), as it does with an error. Below MPI_THREAD_MULTIPLE as enter. `comm`,
+  /// `tag`: of its message; MPI_COMM_NULL: it names requests.
   template <typename ShortCall>
-  [[gnu::always_inline]] bool enter_shortly(MPI_Comm comm, ShortCall&& short_call) {
+  [[gnu::always_inline]] bool enter_shortly(MPI_Comm comm, int tag, ShortCall&& short_call) {
     if (!TERN_LIKELY(world_.is_running())) return not_running();
     if (world_.locking) [[unlikely]] {
       if (!world_.threads) {
@@ -104,7 +105,7 @@ class Call {
         state_ |= kDone;
         return false;
       } else {
-        enter_to_visit(comm);
+        enter_to_visit(comm, tag);
       }
       state_ |= kEntered;
     }
@@ -168,8 +169,8 @@ class Call {
   // --- Handles to objects.
   bool get(MPI_Comm handle, Communicator*& object, const char* argument) {
     if (!get_visited(handle, object, argument)) return false;
-    if (object->engine()) [[unlikely]]
-      visit(*object->engine(), false);
+    if (object->has_engine()) [[unlikely]]
+      visit_all(*object);
     return true;
   }
   /// After enter_shortly, which has visited its engine.
@@ -220,7 +221,7 @@ class Call {
   }
   bool get(MPI_Message handle, Message*& object, const char* argument) {
     object = world_.messages.find(value_of(handle));
-    if (object && object->comm && object->comm->engine()) visit(*object->comm->engine(), false);
+    if (object && object->comm) visit_all(*object->comm);
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   /// Only after blame_files.
@@ -370,7 +371,8 @@ class Call {
   }
   bool tag(int tag, const char* argument) { return TERN_LIKELY(tag >= 0) || bad_tag(tag, argument, false); }
   bool any_tag(int tag, const char* argument) {
-    return TERN_LIKELY(tag >= 0) || tag == kAnyTag || bad_tag(tag, argument, true);
+    const bool any = tag == kAnyTag && !comm_->is_spread_by_tag();
+    return TERN_LIKELY(tag >= 0) || any || bad_tag(tag, argument, true);
   }
   bool root(int root, const Communicator& comm, const char* argument);
   bool role(int root, const Communicator& comm, Role& role);
@@ -469,7 +471,9 @@ class Call {
   [[gnu::noinline]] Request* take_from_engine(MPI_Request* handle);
   [[gnu::noinline]] void retire_in_engine(MPI_Request handle);
   [[gnu::noinline]] void give_to_engine(Request& request, MPI_Request* handle);
-  [[gnu::noinline]] void enter_to_visit(MPI_Comm handle);
+  /// All engines of its messages: the call may name any tag.
+  [[gnu::noinline]] void visit_all(const Communicator& comm);
+  [[gnu::noinline]] void enter_to_visit(MPI_Comm handle, int tag);
   void end_visits();
   [[gnu::cold]] void begin_observed(uintptr_t from);
   [[gnu::cold]] void made_observed(Request& request, MPI_Request* handle);

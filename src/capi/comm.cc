@@ -35,7 +35,7 @@ constexpr Hint kHints[] = {
 
 // How its large messages are sent: tuple queues need a path to a member that has them.
 std::string rendezvous_in_use(const Communicator& comm) {
-  const std::string& mode = comm.p2p().tunables().rendezvous;
+  const std::string& mode = comm.environment().p2p.tunables().rendezvous;
   const bool wanted = mode == "tupleq" || comm.info.find("tern_rendezvous");
   for (int rank = 0; wanted && rank < comm.peer_group().size(); ++rank) {
     Path* path = comm.environment().p2p.endpoints().path_to(comm.peer(rank));
@@ -75,6 +75,8 @@ void take_hints(Communicator& comm, const Info* info) {
     bool fits = !hint.otherwise || *value == "true" || *value == "false";
     if (std::strcmp(hint.key, "tern_rendezvous") == 0) fits = *value == "tupleq";
     if (std::strcmp(hint.key, "mpi_assert_memory_alloc_kinds") == 0) fits = supports_memory_kinds(*value);
+    // What its messages go by cannot be changed (7.4.4: such hints may be ignored).
+    if (std::strcmp(hint.key, "mpi_assert_no_any_tag") == 0 && comm.is_spread_by_tag()) fits = *value == "true";
     if (fits) comm.info.set(hint.key, *value);
   }
   MessageHints hints;
@@ -165,7 +167,7 @@ Error Comm_get_info(Call& call, Communicator& comm, Info*& info_used) {
   for (const Hint& hint : kHints)
     if (hint.otherwise && !info->find(hint.key)) info->set(hint.key, hint.otherwise);
   info->set("tern_rendezvous", rendezvous_in_use(comm));
-  if (comm.p2p().tunables().reproducible != 0) info->set("tern_reproducible", "true");
+  if (comm.environment().p2p.tunables().reproducible != 0) info->set("tern_reproducible", "true");
   info->set("mpi_memory_alloc_kinds", memory_kinds_of(call.world(), comm.from_session));
   info_used = info.release();
   return {};

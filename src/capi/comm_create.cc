@@ -1,5 +1,8 @@
 // Making communicators: the bodies of MPI 5.0 sections 7.4.2 and 7.6.2 (split_type is in comm_split_type.cc),
 // and disconnecting (11.10.4). What travels is in coll/create/.
+#include <algorithm>
+#include <span>
+
 #include "capi/comm_common.h"
 #include "capi/jobs.h"
 #include "capi/requests.h"
@@ -9,9 +12,21 @@ namespace tern::capi::body {
 
 namespace {
 
+/// By all members, of a call that takes an info: if all of them promise to receive no tag but named ones, the messages
+/// of different tags need not wait for each other.
+Error agree_on_promises(Call& call, Communicator& comm, const Info* info) {
+  if (!comm.has_engine()) return {};  // nowhere, then
+  const uint64_t promised = info && info->flag("mpi_assert_no_any_tag");
+  create::Words all;
+  if (Error error = create::allgather(maker_of(call), comm, std::span(&promised, 1), all)) return error;
+  if (std::all_of(all.begin(), all.end(), [](uint64_t one) { return one != 0; })) comm.spread_by_tag();
+  return {};
+}
+
 /// Duplicates with everything a duplicate inherits. The copy callbacks run before anything is sent; when one fails,
-/// this process still takes part, so that the others get theirs.
-Error duplicate(Call& call, Communicator& comm, const Info* info, Communicator*& newcomm, Request** request) {
+/// this process still takes part, so that the others get theirs. `hinted`: every member has an info, or none.
+Error duplicate(Call& call, Communicator& comm, bool hinted, const Info* info, Communicator*& newcomm,
+                Request** request) {
   Ref<Communicator> fresh;
   Request* pending = nullptr;
   AttributeCache copies;
@@ -20,6 +35,7 @@ Error duplicate(Call& call, Communicator& comm, const Info* info, Communicator*&
     pending = create::start_duplicate(maker_of(call), comm, fresh);
   } else {
     if (Error error = create::duplicate(maker_of(call), comm, fresh)) return error;
+    if (Error error = hinted ? agree_on_promises(call, *fresh, info) : Error()) return error;
   }
   if (copying) {
     if (pending) pending->release();
@@ -60,19 +76,19 @@ Error check_handler(const ErrorHandler& handler) {
 }  // namespace
 
 Error Comm_dup(Call& call, Communicator& comm, Communicator*& newcomm) {
-  return duplicate(call, comm, nullptr, newcomm, nullptr);
+  return duplicate(call, comm, false, nullptr, newcomm, nullptr);
 }
 
 Error Comm_dup_with_info(Call& call, Communicator& comm, Info* info, Communicator*& newcomm) {
-  return duplicate(call, comm, info, newcomm, nullptr);
+  return duplicate(call, comm, true, info, newcomm, nullptr);
 }
 
 Error Comm_idup(Call& call, Communicator& comm, Communicator*& newcomm, Request*& request) {
-  return duplicate(call, comm, nullptr, newcomm, &request);
+  return duplicate(call, comm, false, nullptr, newcomm, &request);
 }
 
 Error Comm_idup_with_info(Call& call, Communicator& comm, Info* info, Communicator*& newcomm, Request*& request) {
-  return duplicate(call, comm, info, newcomm, &request);
+  return duplicate(call, comm, false, info, newcomm, &request);
 }
 
 Error Comm_create(Call& call, Communicator& comm, Group& group, Communicator*& newcomm) {
@@ -96,6 +112,7 @@ Error Comm_create_from_group(Call& call, Group& group, const char* stringtag, In
   if (Error error = check_handler(errhandler)) return error;
   Ref<Communicator> fresh;
   if (Error error = create::create_from_group(maker_of(call), group, stringtag, fresh)) return error;
+  if (Error error = fresh ? agree_on_promises(call, *fresh, info) : Error()) return error;
   newcomm = fresh.release();
   attach(newcomm, group, errhandler, info);
   return {};
@@ -185,10 +202,10 @@ Error Comm_disconnect(Call& call, Communicator*& comm) {
     if (leaving->freed_requests != 0 || buffer_for(world, *leaving).holds(*leaving)) return false;
     bool pending = world.buffer.holds(*leaving);
     world.requests.for_each([&](Request& r) { pending |= r.error_object == leaving && !r.complete(); });
-    if (const Engine* engine = leaving->engine()) {
-      world.requests_of(*engine).for_each(
-          [&](Request& r) { pending |= !r.complete() && engine->p2p.context_of(r) == leaving->context(); });
-    }
+    leaving->for_each_engine([&](Engine& engine) {
+      world.requests_of(engine).for_each(
+          [&](Request& r) { pending |= !r.complete() && engine.p2p.context_of(r) == leaving->context(); });
+    });
     return !pending;
   });
   return Comm_free(call, comm);

@@ -32,11 +32,14 @@ class Session final : public Object {
 /// MPI_Message: matched and not yet received. `matched` is null for MPI_MESSAGE_NO_PROC.
 class Message final : public Object {
  public:
-  Message(MatchedMessage* message, Communicator* through) : matched(message), comm(through) {}
+  Message() = default;
+  Message(MatchedMessage* message, PointToPoint& messages, Communicator* through)
+      : matched(message), p2p(&messages), comm(through) {}
   ~Message() = default;
 
-  MatchedMessage* matched;
-  Communicator* comm;  ///< whose error handler hears of errors; a counted reference, null for MPI_MESSAGE_NO_PROC
+  MatchedMessage* matched = nullptr;
+  PointToPoint* p2p = nullptr;   ///< which has found it
+  Communicator* comm = nullptr;  ///< whose error handler hears of errors; a counted reference
 };
 
 /// MPI_File.

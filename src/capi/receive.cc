@@ -34,7 +34,7 @@ Error Recv(Call& call, void* buf, Count count, Datatype& datatype, int source, i
   if (source != kProcNull) {
     if (call.checked()) [[unlikely]]
       error = receive_checked(call, buf, count, datatype, source, tag, comm, result);
-    else error = comm.p2p().receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
+    else error = comm.p2p(tag).receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
   }
   put_status(status, result);
   return error;
@@ -43,20 +43,20 @@ Error Recv(Call& call, void* buf, Count count, Datatype& datatype, int source, i
 Error Irecv(Call& call, void* buf, Count count, Datatype& datatype, int source, int tag, Communicator& comm,
             Request*& request) {
   if (source == kProcNull) {
-    request = comm.p2p().completed(kProcNullStatus);
+    request = comm.p2p(tag).completed(kProcNullStatus);
     return {};
   }
   // Not one object for both: whose address is given away must be in memory.
   if (call.checked()) [[unlikely]]
     request = ireceive_checked(call, buf, count, datatype, source, tag, comm);
-  else request = comm.p2p().ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
+  else request = comm.p2p(tag).ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
   return {};
 }
 
 Error Recv_init(Call& call, void* buf, Count count, Datatype& datatype, int source, int tag, Communicator& comm,
                 Request*& request) {
   request = source == kProcNull ? new InstantRequest(Request::Kind::receive, kProcNullStatus)
-                                : comm.p2p().receive_init(comm.receive_arguments(buf, count, datatype, source, tag));
+                                : comm.p2p(tag).receive_init(comm.receive_arguments(buf, count, datatype, source, tag));
   if (call.checked() && source != kProcNull) {
     check_receive_promises(call, comm, source, tag);
     call.world().checks->prepare(buf, count, datatype, true);
@@ -67,7 +67,7 @@ Error Recv_init(Call& call, void* buf, Count count, Datatype& datatype, int sour
 
 Error Iprobe(Call& call, int source, int tag, Communicator& comm, bool& flag, MPI_Status* status) {
   Status found = kProcNullStatus;
-  flag = source == kProcNull || comm.p2p().iprobe(source, tag, comm.context(), found);
+  flag = source == kProcNull || comm.p2p(tag).iprobe(source, tag, comm.context(), found);
   if (call.checked() && source != kProcNull) [[unlikely]]
     call.world().checks->probed(comm, flag ? &found : nullptr);
   if (flag) put_status(status, found);
@@ -77,7 +77,7 @@ Error Iprobe(Call& call, int source, int tag, Communicator& comm, bool& flag, MP
 Error Probe(Call& call, int source, int tag, Communicator& comm, MPI_Status* status) {
   Status found = kProcNullStatus;
   if (source != kProcNull) {
-    found = comm.p2p().probe(source, tag, comm.context());
+    found = comm.p2p(tag).probe(source, tag, comm.context());
     if (call.checked()) [[unlikely]]
       call.world().checks->probed(comm, &found);
   }
@@ -89,9 +89,9 @@ Error Improbe(Call& call, int source, int tag, Communicator& comm, bool& flag, M
   Status found = kProcNullStatus;
   if (source == kProcNull) {
     message = &call.world().no_proc;
-  } else if (MatchedMessage* matched = comm.p2p().improbe(source, tag, comm.context(), found)) {
+  } else if (MatchedMessage* matched = comm.p2p(tag).improbe(source, tag, comm.context(), found)) {
     comm.add_ref();
-    message = new Message(matched, &comm);
+    message = new Message(matched, comm.p2p(tag), &comm);
   }
   flag = message != nullptr;
   if (flag) put_status(status, found);
@@ -103,9 +103,9 @@ Error Mprobe(Call& call, int source, int tag, Communicator& comm, Message*& mess
   if (source == kProcNull) {
     message = &call.world().no_proc;
   } else {
-    MatchedMessage* matched = comm.p2p().mprobe(source, tag, comm.context(), found);
+    MatchedMessage* matched = comm.p2p(tag).mprobe(source, tag, comm.context(), found);
     comm.add_ref();
-    message = new Message(matched, &comm);
+    message = new Message(matched, comm.p2p(tag), &comm);
   }
   put_status(status, found);
   return {};
@@ -120,7 +120,7 @@ Error Mrecv(Call& call, void* buf, Count count, Datatype& datatype, Message*& me
   std::unique_ptr<Message> consumed(message);
   message = nullptr;
   Status result;
-  Error error = consumed->comm->p2p().mreceive(consumed->matched, buf, count, datatype, result);
+  Error error = consumed->p2p->mreceive(consumed->matched, buf, count, datatype, result);
   put_status(status, result);
   call.blame_last(Ref<Communicator>::adopt(consumed->comm));
   return error;
@@ -134,7 +134,7 @@ Error Imrecv(Call& call, void* buf, Count count, Datatype& datatype, Message*& m
   }
   std::unique_ptr<Message> consumed(message);
   message = nullptr;
-  request = consumed->comm->p2p().imreceive(consumed->matched, buf, count, datatype);
+  request = consumed->p2p->imreceive(consumed->matched, buf, count, datatype);
   request->error_object = consumed->comm;  // the message's reference now belongs to the request
   if (call.checked()) {
     call.world().checks->prepare(buf, count, datatype, true);

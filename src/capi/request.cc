@@ -141,7 +141,7 @@ Error Request_free(Call& call, Request*& request) {
   }
   if (Error error = check_continuations(*request)) return error;
   if (Communicator* comm = request->complete() ? nullptr : call.world().comm_of(*request)) {
-    comm->engine()->retire();  // its end concerns the communicator
+    call.world().engine_of(*request)->retire();  // its end concerns the communicator
     if (!request->error_object) request->error_object = Ref<Communicator>::share(comm).release();
   }
   call.process().progress().release_held();

@@ -21,19 +21,19 @@ const Datatype& byte_type(World& world) { return world.predefined_types.get(type
   if (dest == kProcNull) return {};
   if (call.checked()) [[unlikely]]
     return send_checked(call, comm.send_arguments(buf, count, type, dest, tag, mode));
-  return comm.p2p().send(comm.send_arguments(buf, count, type, dest, tag, mode));
+  return comm.p2p(tag).send(comm.send_arguments(buf, count, type, dest, tag, mode));
 }
 
 [[gnu::always_inline]] inline Error isend(Call& call, const void* buf, Count count, Datatype& type, int dest, int tag,
                                           Communicator& comm, SendMode mode, Request*& request) {
   if (dest == kProcNull) {
-    request = comm.p2p().completed();
+    request = comm.p2p(tag).completed();
   } else {
     SendArguments arguments = comm.send_arguments(buf, count, type, dest, tag, mode);
     arguments.requested = true;
     if (call.checked()) [[unlikely]]
       request = call.world().checks->isend(arguments);
-    else request = comm.p2p().isend(arguments);
+    else request = comm.p2p(tag).isend(arguments);
   }
   return {};
 }
@@ -46,7 +46,7 @@ Error send_init(Call& call, const void* buf, Count count, Datatype& type, int de
     SendArguments arguments = comm.send_arguments(buf, count, type, dest, tag, mode);
     arguments.requested = true;
     if (call.checked()) call.world().checks->prepare(buf, count, type, false);
-    request = comm.p2p().send_init(arguments);
+    request = comm.p2p(tag).send_init(arguments);
   }
   return {};
 }
@@ -54,11 +54,11 @@ Error send_init(Call& call, const void* buf, Count count, Datatype& type, int de
 Error bsend(World& world, const void* buf, Count count, Datatype& type, int dest, int tag, Communicator& comm,
             BufferedSend* user) {
   if (dest == kProcNull) return {};
-  if (comm.engine()) comm.engine()->retire();  // calls that end such a send may not name the communicator
+  if (Engine* engine = comm.engine(tag)) engine->retire();  // calls that end such a send may not name the communicator
   AttachedBuffer& buffer = buffer_for(world, comm);
   if (!buffer.attached()) {
     // As if a buffer of no bytes were attached (3.6): an empty message passes.
-    if (count * type.size() == 0) return comm.p2p().send(comm.send_arguments(buf, count, type, dest, tag));
+    if (count * type.size() == 0) return comm.p2p(tag).send(comm.send_arguments(buf, count, type, dest, tag));
     return Error(ErrorClass::buffer, "no buffer is attached for a message of " + std::to_string(count * type.size()) +
                                          " bytes. Call MPI_Buffer_attach (or MPI_Comm_attach_buffer) before.");
   }

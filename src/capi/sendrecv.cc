@@ -53,23 +53,22 @@ class SendReceive final : public Request {
 Error exchange(Call& call, const void* sendbuf, Count sendcount, const Datatype& sendtype, int dest, int sendtag,
                void* recvbuf, Count recvcount, const Datatype& recvtype, int source, int recvtag, Communicator& comm,
                MPI_Status* status, const Datatype& signature, Count signature_count) {
-  PointToPoint& p2p = comm.p2p();
   Checks* const checks = call.checked() ? call.world().checks.get() : nullptr;
   Request* receive = nullptr;
   if (source != kProcNull) {
     ReceiveArguments arguments = comm.receive_arguments(recvbuf, recvcount, recvtype, source, recvtag);
     arguments.stays = true;
-    receive = checks ? checks->ireceive(arguments) : p2p.ireceive(arguments);
+    receive = checks ? checks->ireceive(arguments) : comm.p2p(recvtag).ireceive(arguments);
   }
   Error error;
   if (dest != kProcNull) {
     const SendArguments arguments = comm.send_arguments(sendbuf, sendcount, sendtype, dest, sendtag);
-    error = checks ? checks->send(arguments, signature_count, signature) : p2p.send(arguments);
+    error = checks ? checks->send(arguments, signature_count, signature) : comm.p2p(sendtag).send(arguments);
   }
   Status result = kProcNullStatus;
   if (receive) {
     if (error) receive->cancel();
-    p2p.wait(*receive);
+    comm.p2p(recvtag).wait(*receive);
     result = receive->status;
     if (!error) error = std::move(receive->error);
     receive->release();
@@ -87,13 +86,15 @@ std::vector<std::byte> packed_copy(const void* buf, Count count, const Datatype&
 Request* begin_exchange(SendReceive* both, const void* sendbuf, Count sendcount, const Datatype& sendtype, int dest,
                         int sendtag, void* recvbuf, Count recvcount, const Datatype& recvtype, int source, int recvtag,
                         Communicator& comm) {
-  PointToPoint& p2p = comm.p2p();
-  if (comm.engine()) comm.engine()->retire();  // the end of one of them is the other's affair
+  for (const int tag : {sendtag, recvtag}) {
+    if (Engine* engine = comm.engine(tag)) engine->retire();  // the end of one of them is the other's affair
+  }
+  PointToPoint &sends = comm.p2p(sendtag), &receives = comm.p2p(recvtag);
   Request* receive = source == kProcNull
-                         ? p2p.completed(kProcNullStatus)
-                         : p2p.ireceive(comm.receive_arguments(recvbuf, recvcount, recvtype, source, recvtag));
-  Request* send =
-      dest == kProcNull ? p2p.completed() : p2p.isend(comm.send_arguments(sendbuf, sendcount, sendtype, dest, sendtag));
+                         ? receives.completed(kProcNullStatus)
+                         : receives.ireceive(comm.receive_arguments(recvbuf, recvcount, recvtype, source, recvtag));
+  Request* send = dest == kProcNull ? sends.completed()
+                                    : sends.isend(comm.send_arguments(sendbuf, sendcount, sendtype, dest, sendtag));
   both->begin(send, receive);
   return both;
 }

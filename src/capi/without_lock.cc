@@ -95,7 +95,7 @@ struct Named {
     const uintptr_t type_value = value_of(type_handle);
     if (world.observed || type_value - world.types.kFirstPredefined > 0xff) return;
     Communicator* found = world.comms.find_unlocked(value_of(comm_handle));
-    if (!found || !found->engine()) return;
+    if (!found || !found->has_engine()) return;
     type = world.types.find_unlocked(type_value);
     if (type && type->is_predefined()) comm = found;
   }
@@ -110,7 +110,7 @@ bool is_message_to(const void* buffer, Count count, int dest, int tag, const Com
   return count >= 0 && tag >= 0 && is_memory(buffer) && is_rank(dest, comm);
 }
 bool is_message_from(const void* buffer, Count count, int source, int tag, const Communicator& comm) {
-  return count >= 0 && (tag >= 0 || tag == kAnyTag) && is_memory(buffer) &&
+  return count >= 0 && (tag >= 0 || (tag == kAnyTag && !comm.is_spread_by_tag())) && is_memory(buffer) &&
          (source == kAnySource || is_rank(source, comm));
 }
 
@@ -161,7 +161,7 @@ bool end_all(World& world, int count, MPI_Request* handles, MPI_Status* statuses
 bool Send(World& world, const void* buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const Named named(world, comm, datatype);
   if (!named || !is_message_to(buf, count, dest, tag, *named.comm)) return false;
-  Engine& engine = *named.comm->engine();
+  Engine& engine = *named.comm->engine(tag);
   const Inside inside(engine);
   return inside && engine.p2p.send_shortly(named.comm->send_arguments(buf, count, *named.type, dest, tag));
 }
@@ -170,7 +170,7 @@ bool Recv(World& world, void* buf, Count count, MPI_Datatype datatype, int sourc
           MPI_Status* status) {
   const Named named(world, comm, datatype);
   if (!named || !is_message_from(buf, count, source, tag, *named.comm)) return false;
-  Engine& engine = *named.comm->engine();
+  Engine& engine = *named.comm->engine(tag);
   const ReceiveArguments arguments = named.comm->receive_arguments(buf, count, *named.type, source, tag);
   Status result;
   const auto attempt = [&] { return engine.p2p.receive_shortly(arguments, result); };
@@ -183,7 +183,7 @@ bool Isend(World& world, const void* buf, Count count, MPI_Datatype datatype, in
            MPI_Request* request) {
   const Named named(world, comm, datatype);
   if (!named || !request || !is_message_to(buf, count, dest, tag, *named.comm)) return false;
-  Engine& engine = *named.comm->engine();
+  Engine& engine = *named.comm->engine(tag);
   SendArguments arguments = named.comm->send_arguments(buf, count, *named.type, dest, tag);
   arguments.requested = true;
   const Inside inside(engine);
@@ -196,7 +196,7 @@ bool Irecv(World& world, void* buf, Count count, MPI_Datatype datatype, int sour
            MPI_Request* request) {
   const Named named(world, comm, datatype);
   if (!named || !request || !is_message_from(buf, count, source, tag, *named.comm)) return false;
-  Engine& engine = *named.comm->engine();
+  Engine& engine = *named.comm->engine(tag);
   const ReceiveArguments arguments = named.comm->receive_arguments(buf, count, *named.type, source, tag);
   const Inside inside(engine);
   Request* made = inside ? engine.p2p.ireceive_shortly(arguments) : nullptr;

@@ -261,7 +261,7 @@ Request* World::find_request(uintptr_t handle) {
 }
 
 Communicator* World::comm_of(const Request& request) {
-  const Engine* engine = engine_of(reinterpret_cast<MPI_Request>(intptr_t{request.handle}));
+  const Engine* engine = engine_of(request);
   const uint64_t context = engine ? engine->p2p.context_of(request) : 0;
   Communicator* found = nullptr;
   if (context != 0) {

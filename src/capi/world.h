@@ -121,7 +121,7 @@ struct World {
   std::map<Communicator*, std::unique_ptr<AttachedBuffer>> comm_buffers;
 
   Info environment;                         ///< MPI_INFO_ENV
-  Message no_proc{nullptr, nullptr};        ///< MPI_MESSAGE_NO_PROC
+  Message no_proc;                          ///< MPI_MESSAGE_NO_PROC
   Ref<Group> empty_group;                   ///< MPI_GROUP_EMPTY
   std::map<void*, size_t> allocations;      ///< MPI_Alloc_mem
   std::unique_ptr<Session> failed_session;  ///< kept until its error handler was asked
@@ -177,6 +177,9 @@ struct World {
   }
   /// The engine that a request's handle belongs to; null: none, or it is no handle of a request.
   Engine* engine_of(MPI_Request handle) const;
+  Engine* engine_of(const Request& request) const {
+    return engine_of(reinterpret_cast<MPI_Request>(intptr_t{request.handle}));
+  }
   EngineRequests& requests_of(const Engine& engine) { return *engine_requests[engine.number]; }
   /// The request of a handle, also of an engine's, which this thread has.
   Request* find_request(uintptr_t handle);

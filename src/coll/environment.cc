@@ -37,10 +37,10 @@ std::unique_ptr<NodeTeam> join_team(CollectiveEnvironment& environment, Communic
 }  // namespace
 
 CollectiveEnvironment::CollectiveEnvironment(Communicator& communicator)
-    : reproducible(communicator.p2p().tunables().reproducible != 0) {
+    : reproducible(communicator.environment().p2p.tunables().reproducible != 0) {
   PredefinedTypes types;
   byte = Ref<Datatype>::share(&types.get(type_id::kByte));
-  selection_error = selection.parse(communicator.p2p().tunables().coll);
+  selection_error = selection.parse(communicator.environment().p2p.tunables().coll);
 }
 
 CollectiveEnvironment& CollectiveEnvironment::make(Communicator& communicator) {

@@ -17,7 +17,7 @@ Communicator::Communicator(RankEnvironment& environment, uint64_t context, Ref<G
 }
 
 Communicator::~Communicator() {
-  if (message_hints_ != MessageHints()) p2p_->forget_hints(context());
+  if (message_hints_ != MessageHints()) for_each_p2p([&](PointToPoint& p2p) { p2p.forget_hints(context()); });
   if (error_handler && drop_error_handler) drop_error_handler(*error_handler);
   if (local_intra && local_intra->drop_ref()) delete local_intra;
 }
@@ -26,6 +26,12 @@ void Communicator::set_context(uint64_t context) {
   context_ = context;
   find_engine();
   set_message_hints(message_hints_);
+}
+
+template <typename Visitor>
+void Communicator::for_each_p2p(Visitor&& visit) const {
+  if (p2p_) visit(*p2p_);
+  else for_each_engine([&](Engine& engine) { visit(engine.p2p); });
 }
 
 void Communicator::find_engine() {
@@ -37,7 +43,24 @@ void Communicator::find_engine() {
 // A communicator without a context yet gets them with it.
 void Communicator::set_message_hints(const MessageHints& hints) {
   message_hints_ = hints;
-  if (context_ != 0 && hints != MessageHints()) p2p_->set_hints(context(), hints);
+  if (context_ == 0 || hints == MessageHints()) return;
+  for_each_p2p([&](PointToPoint& p2p) { p2p.set_hints(context(), hints); });
+}
+
+void Communicator::spread_by_tag() {
+  TERN_ASSERT(engine_ && !is_spread_by_tag());
+  if (!environment_.engines->of_tags(local_->size(), [&](int i) { return local_->peer(i); })) return;
+  p2p_ = nullptr;
+  set_message_hints(message_hints_);
+}
+
+Engine* Communicator::engine_of_tag(int tag) const { return &environment_.engines->of_tag(context_, tag); }
+
+PointToPoint& Communicator::p2p_of_tag(int tag) const { return engine_of_tag(tag)->p2p; }
+
+Engine* Communicator::engine_at(uint32_t index) const {
+  Engines& all = *environment_.engines;
+  return index < all.count() ? &all[index] : nullptr;
 }
 
 }  // namespace tern

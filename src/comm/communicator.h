@@ -25,7 +25,7 @@ class alignas(64) Communicator : public Object {
   friend struct DebugLayout;  // capi/debug_view.h
   // What every message uses: one cache line.
   RankEnvironment& environment_;
-  PointToPoint* p2p_;  ///< for the messages of the program: the engine's, or the environment's
+  PointToPoint* p2p_;  ///< for the messages of the program: the engine's, or the environment's; null: by their tags
   uint64_t context_;
   Ref<Group> local_, remote_;
   MessageHints message_hints_;
@@ -49,6 +49,9 @@ class alignas(64) Communicator : public Object {
   void set_context(uint64_t context);
   /// What its info says of point-to-point messages.
   void set_message_hints(const MessageHints& hints);
+  /// All members have promised not to receive any tag, and it has an engine: from now on, before any message, it has
+  /// all of them (if they reach all members), chosen by the tag. Only messages of one tag can meet the same receive.
+  void spread_by_tag();
 
   bool is_inter() const { return bool(remote_); }
   int rank() const { return rank_; }
@@ -62,10 +65,22 @@ class alignas(64) Communicator : public Object {
   PeerId peer(int rank) const { return peer_group().peer(rank); }
   uint64_t context(Plane plane = Plane::point_to_point) const { return context_ | uint64_t(plane); }
   RankEnvironment& environment() const { return environment_; }
-  /// For the messages of the program (Plane::point_to_point); all others go through the environment's.
-  PointToPoint& p2p() const { return *p2p_; }
+  /// For the messages of the program with this tag (Plane::point_to_point); all others go through the environment's.
+  /// `tag`: kAnyTag only where the communicator is not spread by tag.
+  PointToPoint& p2p(int tag) const { return p2p_ ? *p2p_ : p2p_of_tag(tag); }
   /// The engine of those messages (p2p/engines.h); null: they have none of their own.
-  Engine* engine() const { return engine_; }
+  Engine* engine(int tag) const { return p2p_ ? engine_ : engine_of_tag(tag); }
+  bool has_engine() const { return engine_ != nullptr; }
+  bool is_spread_by_tag() const { return !p2p_; }
+  /// All engines of its messages: none, one, or those of all tags.
+  template <typename Visitor>
+  void for_each_engine(Visitor&& visit) const {
+    if (!is_spread_by_tag()) {
+      if (engine_) visit(*engine_);
+      return;
+    }
+    for (uint32_t i = 0; Engine* engine = engine_at(i); ++i) visit(*engine);
+  }
 
   /// Arguments for a message through this communicator. `dest`/`source` are valid ranks (or kAnySource),
   /// never kProcNull.
@@ -112,6 +127,12 @@ class alignas(64) Communicator : public Object {
 
  private:
   void find_engine();
+  template <typename Visitor>
+  void for_each_p2p(Visitor&& visit) const;
+  PointToPoint& p2p_of_tag(int tag) const;
+  Engine* engine_of_tag(int tag) const;
+  /// The `index`-th of the rank's; null: it has fewer.
+  Engine* engine_at(uint32_t index) const;
 };
 
 }  // namespace tern

@@ -101,12 +101,22 @@ class Engines {
   template <typename Peer>
   Engine* of(uint64_t context, int size, Peer&& peer) {
     Engine& engine = *all_[(context >> 2) % all_.size()];
-    for (int i = 0; i < size; ++i) {
-      if (!engine.reaches(peer(i))) return nullptr;
-    }
+    if (!reaches_all(engine, size, peer)) return nullptr;
     if (size > 1 && engine.polling) engine.polling->begin();
     return &engine;
   }
+  /// Whether a communicator of these members may have all of them, by its messages' tags: the same at all of them.
+  template <typename Peer>
+  bool of_tags(int size, Peer&& peer) {
+    for (const auto& engine : all_) {
+      if (!reaches_all(*engine, size, peer)) return false;
+    }
+    for (const auto& engine : all_) {
+      if (size > 1 && engine->polling) engine->polling->begin();
+    }
+    return count() > 1;
+  }
+  Engine& of_tag(uint64_t context, int tag) { return *all_[(uint32_t(context >> 2) + uint32_t(tag)) % all_.size()]; }
   Engine& operator[](uint32_t number) { return *all_[number]; }
   uint32_t count() const { return uint32_t(all_.size()); }
 
@@ -125,6 +135,14 @@ class Engines {
   void add_counters(Counters& sum) const;
 
  private:
+  template <typename Peer>
+  static bool reaches_all(const Engine& engine, int size, Peer&& peer) {
+    for (int i = 0; i < size; ++i) {
+      if (!engine.reaches(peer(i))) return false;
+    }
+    return true;
+  }
+
   std::vector<std::unique_ptr<Engine>> all_;
 };
 

@@ -410,9 +410,12 @@ int main(int argc, char **argv) {
   const long seeds = argc > 1 ? atol(argv[1]) : 8, first = argc > 2 ? atol(argv[2]) : 1;
   if (argc > 3) threads = atoi(argv[3]);
   CHECK(threads >= 1 && threads <= kThreads);
+  MPI_Info no_any_tag; /* of the communicator that all threads share: each has tags of its own */
+  MPI_Info_create(&no_any_tag);
+  MPI_Info_set(no_any_tag, "mpi_assert_no_any_tag", "true");
   for (long s = first; s < first + seeds; s++) {
     seed = (unsigned long)s;
-    MPI_Comm_dup(MPI_COMM_WORLD, &shared);
+    MPI_Comm_dup_with_info(MPI_COMM_WORLD, s % 2 == 0 ? no_any_tag : MPI_INFO_NULL, &shared);
     for (int i = 0; i < threads; i++) {
       MPI_Comm_dup(MPI_COMM_SELF, &own[i]);
       MPI_Comm_dup(MPI_COMM_WORLD, &all[i]);
@@ -427,6 +430,7 @@ int main(int argc, char **argv) {
     }
     MPI_Comm_free(&shared);
   }
+  MPI_Info_free(&no_any_tag);
   done();
   return 0;
 }
