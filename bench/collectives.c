@@ -1,4 +1,5 @@
-/* Time of one collective, in a loop, by size: the slowest rank's median. --only NAME chooses one. */
+/* Time of one collective, in a loop, by size: the slowest rank's median. --only NAME chooses one. Sizes are --min bytes
+ * (8) times powers of --step (8), to --max. */
 #include "bench.h"
 
 static int size, rank;
@@ -41,6 +42,11 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   long most = argument(argc, argv, "--max", 1 << 20);
+  long least = argument(argc, argv, "--min", 8), step = argument(argc, argv, "--step", 8);
+  if (least < 8 || step < 2) {
+    fprintf(stderr, "collectives: --min must be 8 or more, --step 2 or more\n");
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
   const char *only = NULL;
   for (int i = 1; i + 1 < argc; i++) {
     if (!strcmp(argv[i], "--only")) only = argv[i + 1];
@@ -49,7 +55,7 @@ int main(int argc, char **argv) {
   b = touched((size_t)most * (size_t)size);
   for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
     if (only && strcmp(only, all[k].name)) continue;
-    for (long bytes = all[k].sized ? 8 : 0; bytes <= (all[k].sized ? most : 0); bytes = bytes ? bytes * 8 : 1) {
+    for (long bytes = all[k].sized ? least : 0; bytes <= (all[k].sized ? most : 0); bytes = bytes ? bytes * step : 1) {
       double values[BATCHES];
       batch(all[k].run, (int)bytes, 5);
       values[0] = batch(all[k].run, (int)bytes, 5);
