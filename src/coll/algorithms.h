@@ -57,8 +57,10 @@ void reduce_scatter_by_root(Builder& b, const Operands& o);
 
 // scan.cc: also exscan
 void scan_recursive_doubling(Builder& b, const Operands& o);
+void scan_linear(Builder& b, const Operands& o);
 void scan_tree(Builder& b, const Operands& o);
 void exscan_recursive_doubling(Builder& b, const Operands& o);
+void exscan_linear(Builder& b, const Operands& o);
 void exscan_tree(Builder& b, const Operands& o);
 
 // lanes_data.cc, lanes_reduce.cc, bcast.cc: over several nodes (lanes.h)

@@ -111,6 +111,7 @@ Error collective(Communicator& communicator, Operation operation, const Operands
       environment.learn_levels(communicator);
     }
     if (environment.levels && !anywhere) situation.nodes = environment.levels->nodes();
+    situation.shares_cores = environment.shares_cores && !anywhere;
     algorithm = &environment.selection.choose(situation);
     ProgressEngine& progress = communicator.environment().p2p.progress();
     if (progress.counters().watched != 0) [[unlikely]] {

@@ -20,6 +20,7 @@ Situation situation_at(const CommunicatorShape& shape, Operation operation, size
   s.ranks = shape.ranks();
   s.nodes = shape.ranks_per_node > 1 ? shape.nodes : 1;  // nodes of one rank each are no levels
   s.bytes = bytes;
+  s.shares_cores = shape.nodes == 1 && shape.cores != 0 && shape.cores < shape.ranks_per_node;
   const bool sums = operation == Operation::scatter || operation == Operation::alltoall;
   const size_t longest = sums && s.ranks > 1 ? bytes * size_t(s.ranks - 1) : bytes;
   s.node_memory = shape.nodes == 1 && s.ranks > 1 && s.ranks <= NodeTeam::kMaxMembers &&
@@ -106,8 +107,11 @@ bool parse_shape(std::string_view text, CommunicatorShape& shape) {
     const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     return failure == std::errc() && end == digits.data() + digits.size() && value >= 1;
   };
+  const size_t slash = text.find('/');
+  shape = {};
+  if (slash != std::string_view::npos && !take(text.substr(slash + 1), shape.cores)) return false;
+  text = text.substr(0, slash);
   const size_t by = text.find('x');
-  shape.nodes = 1;
   if (by != std::string_view::npos && !take(text.substr(0, by), shape.nodes)) return false;
   if (!take(by == std::string_view::npos ? text : text.substr(by + 1), shape.ranks_per_node)) return false;
   return int64_t{shape.nodes} * shape.ranks_per_node <= INT_MAX;

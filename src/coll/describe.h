@@ -11,10 +11,12 @@ namespace tern {
 /// `nodes` of `ranks_per_node` each; one node shares its memory.
 struct CommunicatorShape {
   int nodes = 1, ranks_per_node = 1;
+  int cores = 0;  ///< of a node; 0: as many as ranks
   int ranks() const { return nodes * ranks_per_node; }
 };
 
-/// "4x24" (nodes x ranks on each) or "24" (one node). False: it is neither, or more than INT_MAX ranks.
+/// "4x24" (nodes x ranks on each) or "24" (one node), perhaps with "/8": of 8 cores each. False: it is neither, or more
+/// than INT_MAX ranks.
 bool parse_shape(std::string_view text, CommunicatorShape& shape);
 
 /// For each operation the rows that blocking calls with commutative operators and plain datatypes use, by bytes, with

@@ -10,29 +10,35 @@ namespace tern {
 
 namespace {
 // The memory of a team is allocated by its first member; the others learn where. All members of the communicator call
-// this at the same call of theirs, each for the team that it is in. Null: the team has no memory.
+// this at the same call of theirs, each for the team that it is in. Null: the team has no memory. `shares_cores`: what
+// the first member knows of that.
 std::unique_ptr<NodeTeam> join_team(CollectiveEnvironment& environment, Communicator& communicator,
-                                    std::vector<int> ranks) {
+                                    std::vector<int> ranks, bool& shares_cores) {
   const int tag = communicator.next_collective_tag();
   if (!NodeTeam::possible(communicator, ranks)) return nullptr;
   constexpr uint64_t kNoRoom = ~uint64_t{0};  // instead of an offset
-  uint64_t offset = kNoRoom;
+  struct {
+    uint64_t offset = kNoRoom, shares_cores = 0;
+  } found;
   const int members = int(ranks.size());
   NodeMemory& memory = *communicator.environment().node_memory;
-  if (communicator.rank() == ranks[0] &&
-      !memory.allocate(NodeTeam::bytes_for(members), offset, NodeTeam::zeroed_bytes_for(members)))
-    offset = kNoRoom;
+  if (communicator.rank() == ranks[0]) {
+    found.shares_cores = communicator.environment().shares_cores;
+    if (!memory.allocate(NodeTeam::bytes_for(members), found.offset, NodeTeam::zeroed_bytes_for(members)))
+      found.offset = kNoRoom;
+  }
   Operands o;
-  o.receive.buffer = reinterpret_cast<std::byte*>(&offset);
-  o.receive.count = sizeof offset;
+  o.receive.buffer = reinterpret_cast<std::byte*>(&found);
+  o.receive.count = sizeof found;
   o.receive.type = environment.byte.get();
   Schedule* schedule = environment.schedules.create(environment, communicator, Mode::blocking, tag);
   Builder builder(*schedule, environment);
   const auto me = std::find(ranks.begin(), ranks.end(), communicator.rank());
   builder.narrow(ranks.data(), members, int(me - ranks.begin()));
   bcast_binomial(builder, o);
-  if (schedule->finish_immediate() || offset == kNoRoom) return nullptr;
-  return std::make_unique<NodeTeam>(communicator, std::move(ranks), offset);
+  if (schedule->finish_immediate() || found.offset == kNoRoom) return nullptr;
+  shares_cores = found.shares_cores != 0;
+  return std::make_unique<NodeTeam>(communicator, std::move(ranks), found.offset);
 }
 }  // namespace
 
@@ -54,15 +60,17 @@ void CollectiveEnvironment::learn_team(Communicator& communicator) {
   if (communicator.is_inter() || communicator.size() > NodeTeam::kMaxMembers) return;
   std::vector<int> all(size_t(communicator.size()));
   std::iota(all.begin(), all.end(), 0);
-  node_team = join_team(*this, communicator, std::move(all));
+  node_team = join_team(*this, communicator, std::move(all), shares_cores);
 }
 
 void CollectiveEnvironment::learn_levels(Communicator& communicator) {
   levels_asked = true;
   if (communicator.size() < 3 || node_team)
     return;  // the same at all members, as what one knows of its node may not be
+  // Names of nodes, and in the lowest bit whether a node's ranks share cores.
   std::vector<uint64_t> names(size_t(communicator.size()));
-  names[size_t(communicator.rank())] = communicator.environment().node_name;
+  const RankEnvironment& mine = communicator.environment();
+  names[size_t(communicator.rank())] = (mine.node_name & ~uint64_t{1}) | uint64_t{mine.shares_cores};
   Operands o;
   o.in_place = true;
   o.receive.buffer = reinterpret_cast<std::byte*>(names.data());
@@ -72,13 +80,17 @@ void CollectiveEnvironment::learn_levels(Communicator& communicator) {
   Builder builder(*schedule, *this);
   allgather_bruck(builder, o);
   if (schedule->finish_immediate()) return;
+  const bool some_share = std::any_of(names.begin(), names.end(), [](uint64_t name) { return (name & 1) != 0; });
+  for (uint64_t& name : names) name &= ~uint64_t{1};
   auto found = std::make_unique<Levels>(names);
+  shares_cores = found->nodes() == 1 && some_share;
   if (found->nodes() == 1 || found->most() == 1) return;
   levels = std::move(found);
   const int node = levels->node_of(communicator.rank());
   std::vector<int> members;
   for (int i = 0; i < levels->members(node); ++i) members.push_back(levels->rank(node, i));
-  inside_team = join_team(*this, communicator, std::move(members));
+  bool inside_shares;
+  inside_team = join_team(*this, communicator, std::move(members), inside_shares);
 }
 
 }  // namespace tern

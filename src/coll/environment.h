@@ -40,6 +40,9 @@ struct CollectiveEnvironment final : Communicator::CollectiveState {
   std::unique_ptr<NodeTeam> inside_team;
   uint32_t blocking_calls = 0;
   bool levels_asked = false;
+  /// All members are on one node, which has more ranks than cores: the same at all of them. Known with node_team, or
+  /// when levels are asked for.
+  bool shares_cores = false;
   /// Both are collective over the members: they agree on the memory of node_team; they gather the names of their nodes,
   /// and those of each node agree on the memory of inside_team.
   void learn_team(Communicator& communicator);

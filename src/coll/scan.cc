@@ -86,7 +86,27 @@ void tree(Builder& b, const Operands& o, std::byte* value) {
     }
   }
 }
+
+// From rank to rank: p - 1 messages, one after the other.
+void linear(Builder& b, const Operands& o, bool exclusive) {
+  const Datatype& type = *o.receive.type;
+  const Count count = o.receive.count;
+  const bool first = b.rank() == 0, last = b.rank() + 1 == b.size();
+  std::byte* value = exclusive && !last ? b.temporary(count, type) : o.receive.buffer;  // with this rank's own
+  if (exclusive ? !last : !o.in_place) b.copy(o.contribution(), value, count, type);
+  if (!first) {
+    std::byte* before = exclusive ? o.receive.buffer : b.temporary(count, type);
+    b.fence();  // exscan in place: the buffer has been copied
+    b.receive(before, count, type, b.rank() - 1);
+    b.fence();
+    if (value != before) b.reduce(before, value, count, type);
+  }
+  if (!last) b.send(value, count, type, b.rank() + 1);
+}
 }  // namespace
+
+void scan_linear(Builder& b, const Operands& o) { linear(b, o, false); }
+void exscan_linear(Builder& b, const Operands& o) { linear(b, o, true); }
 
 void scan_recursive_doubling(Builder& b, const Operands& o) { recursive_doubling(b, o, false); }
 void exscan_recursive_doubling(Builder& b, const Operands& o) { recursive_doubling(b, o, true); }

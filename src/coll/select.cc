@@ -24,7 +24,8 @@ constexpr size_t k1K = 1024;
 // counts of rounds and bytes in the drawings of the algorithms. "leaders" and "lanes" (lanes.h) over nodes:
 // bench/levels.c on the machine `ndr`, 4 nodes of 24 ranks, beside the same written by hand with MPI calls. "node"
 // applies if its data fit (NodeTeam::kBulkBytes): 2 ranks, 8 to 4096 bytes, it takes 0.1 to 0.9 of the time of
-// messages; 4 and 8 ranks on 2 cores 0.1 to 0.6.
+// messages; 4 and 8 ranks on 2 cores 0.1 to 0.6. Rows for shared cores: 4, 8 and 16 ranks on 2 cores, 16 KiB to 4 MiB,
+// all algorithms beside each other (bench/run --only node).
 // clang-format off
 constexpr Algorithm kTable[] = {
   {O::barrier, "node", barrier_node, 0, kAny, 2, kMax,
@@ -40,6 +41,9 @@ constexpr Algorithm kTable[] = {
    "each byte enters a node once, all members share the work"},
   {O::bcast, "leaders", bcast_leaders, A::kLevels, 0, kAny, 3, kMax,
    "each byte enters a node once"},
+  {O::bcast, "chain", bcast_chain, A::kSharedCores, 8 * k1K, 128 * k1K, 3, kMax, "few waits for each other"},
+  {O::bcast, "binomial", bcast_binomial, A::kSharedCores, 8 * k1K, kAny, 3, kMax,
+   "ranks share cores: each gets the vector as a whole, and waits once"},
   {O::bcast, "scatter_allgather", bcast_scatter_allgather, A::kNothing, 64 * k1K, 512 * k1K, 8, kMax,
    "twice the bytes per rank instead of log2 p times"},
   {O::bcast, "chain", bcast_chain, A::kNothing, 512 * k1K, kAny, 3, kMax,
@@ -67,6 +71,10 @@ constexpr Algorithm kTable[] = {
    "one message each way for a node"},
   {O::allgather, "lanes", allgather_lanes, A::kLevels, 512, kAny, 3, kMax,
    "each block enters a node once, all members share the work"},
+  {O::allgather, "spread", allgather_spread, A::kSharedCores, 8 * k1K, kAny, 3, 8,
+   "ranks share cores: one wait instead of p - 1"},
+  {O::allgather, "recursive_doubling", allgather_recursive_doubling, A::kPowerOfTwo | A::kSharedCores, 8 * k1K,
+   128 * k1K, 9, kMax, "ranks share cores: log2 p waits"},
   {O::allgather, "recursive_doubling", allgather_recursive_doubling, A::kPowerOfTwo, 0, 8 * k1K, 1,
    kMax, "log2 p rounds without copies"},
   {O::allgather, "bruck", allgather_bruck, A::kNothing, 0, 1 * k1K, 4, kMax,
@@ -102,6 +110,8 @@ constexpr Algorithm kTable[] = {
    "each part leaves a node once, all members share the work"},
   {O::reduce, "leaders", reduce_leaders, A::kCommutative | A::kLevels, 0, kAny, 3, kMax,
    "one message for a node"},
+  {O::reduce, "chain", reduce_chain, A::kCommutative | A::kSharedCores, 8 * k1K, kAny, 3, kMax,
+   "ranks share cores: fewest messages"},
   {O::reduce, "rabenseifner", reduce_rabenseifner, A::kCommutative, 16 * k1K, 1024 * k1K, 4, kMax,
    "the work is shared, bytes per rank do not grow with log2 p"},
   {O::reduce, "chain", reduce_chain, A::kCommutative, 1024 * k1K, kAny, 3, kMax,
@@ -116,6 +126,10 @@ constexpr Algorithm kTable[] = {
    "one message for a node"},
   {O::allreduce, "recursive_doubling", allreduce_recursive_doubling, A::kNothing, 0, 8 * k1K, 1, kMax,
    "log2 p rounds"},
+  {O::allreduce, "reduce_bcast", allreduce_reduce_bcast, A::kSharedCores, 8 * k1K, 2048 * k1K, 3, kMax,
+   "ranks share cores: the vector is combined p - 1 times, few waits"},
+  {O::allreduce, "rabenseifner", allreduce_rabenseifner, A::kCommutative | A::kSharedCores, 2048 * k1K, kAny, 3, kMax,
+   "few bytes, which weigh more than waits"},
   {O::allreduce, "rabenseifner", allreduce_rabenseifner, A::kCommutative, 8 * k1K, 512 * k1K, 1, kMax,
    "2 log2 p rounds, twice the bytes whatever p"},
   {O::allreduce, "ring", allreduce_ring, A::kCommutative, 512 * k1K, kAny, 1, kMax,
@@ -149,10 +163,13 @@ constexpr Algorithm kTable[] = {
    "each block moves once; any operator"},
 
   {O::scan, "node", scan_node, 0, kAny, 2, kMax, "one hand-over"},
+  {O::scan, "linear", scan_linear, A::kSharedCores, 8 * k1K, kAny, 3, kMax,
+   "ranks share cores: p - 1 messages, each vector is combined once"},
   {O::scan, "recursive_doubling", scan_recursive_doubling, A::kNothing, 0, 64 * k1K, 1, kMax,
    "log2 p rounds"},
   {O::scan, "tree", scan_tree, A::kNothing, 0, kAny, 1, kMax, "2 p messages instead of p log2 p"},
   {O::exscan, "node", exscan_node, 0, kAny, 2, kMax, "one hand-over"},
+  {O::exscan, "linear", exscan_linear, A::kSharedCores, 8 * k1K, kAny, 3, kMax, "as scan"},
   {O::exscan, "recursive_doubling", exscan_recursive_doubling, A::kNothing, 0, 64 * k1K, 1, kMax,
    "log2 p rounds"},
   {O::exscan, "tree", exscan_tree, A::kNothing, 0, kAny, 1, kMax, "2 p messages instead of p log2 p"},
@@ -328,6 +345,7 @@ const Algorithm& Selection::choose(const Situation& s) const {
   if (s.node_memory && s.ranks > 1 && (first.needs & Algorithm::kNodeMemory)) return first;
   for (size_t i = kFirst[size_t(s.operation)]; i < kFirst[size_t(s.operation) + 1]; ++i) {
     const Algorithm& a = kTable[i];
+    if ((a.needs & Algorithm::kSharedCores) && !s.shares_cores) continue;
     if (a.from_bytes <= s.bytes && (s.bytes < a.to_bytes || a.to_bytes == kAny) && a.from_ranks <= s.ranks &&
         s.ranks <= a.to_ranks && applies(a, s)) {
       return a;

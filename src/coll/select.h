@@ -26,6 +26,9 @@ struct Algorithm {
     kPowerOfTwo = 2,  ///< the number of ranks is
     kNodeMemory = 4,  ///< a NodeTeam, a blocking call, data that it takes
     kLevels = 8,      ///< several nodes, one of them with several members (levels.h)
+    /// No such condition: it is the default only where members share cores. What all of them do together counts there,
+    /// not what each does; and each time that a member waits for another, a core changes hands.
+    kSharedCores = 16,
   };
   /// Writes the steps of a schedule; or does it all at once, through a team's memory.
   using Build = void (*)(Builder&, const Operands&);
@@ -74,6 +77,7 @@ struct Situation {
   bool node_memory = false;
   int nodes =
       1;  ///< more than one: the communicator knows its levels. Both unset where results must not depend on them
+  bool shares_cores = false;  ///< all on one node with more ranks than cores; likewise
 };
 
 /// Without what the communicator knows of its nodes.

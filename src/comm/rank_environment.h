@@ -30,6 +30,8 @@ struct RankEnvironment {
   bool segments_for_all = true;
   /// A number on which the ranks of this node agree, and which no other node has.
   uint64_t node_name = 0;
+  /// This node has more ranks than cores, as far as this rank knows.
+  bool shares_cores = false;
   /// The blocking collective that this rank is in, for the hang report; null: none.
   const Communicator* inside = nullptr;
   int inside_root = -1;  ///< -1: it has none

@@ -195,6 +195,7 @@ Error Process::start() {
   }
   if (log_.wants(LogLevel::info)) log_paths();
   environment_.node_name = hash_of(node_name());
+  environment_.shares_cores = oversubscribed_;
   world_ =
       std::make_unique<Communicator>(environment_, kWorldContext, Group::strided(me, 0, 1, world_size()), Ref<Group>());
   self_ = std::make_unique<Communicator>(environment_, kSelfContext, Group::strided(me, me, 1, 1), Ref<Group>());

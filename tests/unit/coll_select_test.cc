@@ -78,8 +78,29 @@ TEST(CollSelectTest, ShapesOfCommunicators) {
   ASSERT_TRUE(parse_shape("8", shape));
   EXPECT_EQ(shape.nodes, 1);
   EXPECT_EQ(shape.ranks(), 8);
-  for (const char* text : {"", "x", "4x", "x4", "0", "4x0", "4x24x2", "-1", "65536x65536", "a"})
+  EXPECT_EQ(shape.cores, 0);
+  ASSERT_TRUE(parse_shape("1x8/2", shape));
+  EXPECT_EQ(shape.ranks(), 8);
+  EXPECT_EQ(shape.cores, 2);
+  for (const char* text :
+       {"8/", "8/0", "/2", "8/x", "", "x", "4x", "x4", "0", "4x0", "4x24x2", "-1", "65536x65536", "a"})
     EXPECT_FALSE(parse_shape(text, shape)) << text;
+}
+
+TEST(CollSelectTest, WhereRanksShareCoresOtherRowsAreTheDefault) {
+  auto name = [](Operation operation, size_t bytes, bool shares_cores, bool commutative = true) {
+    Situation s{operation, bytes, 8, commutative};
+    s.shares_cores = shares_cores;
+    return std::string(Selection().choose(s).name);
+  };
+  EXPECT_EQ(name(Operation::reduce, 64 << 10, false), "rabenseifner");
+  EXPECT_EQ(name(Operation::reduce, 64 << 10, true), "chain");
+  EXPECT_EQ(name(Operation::reduce, 64 << 10, true, false), "binomial");
+  EXPECT_EQ(name(Operation::scan, 1 << 20, false), "tree");
+  EXPECT_EQ(name(Operation::scan, 1 << 20, true), "linear");
+  Selection forced;
+  ASSERT_FALSE(forced.parse("reduce=rabenseifner,scan=linear"));
+  EXPECT_STREQ(forced.choose({Operation::scan, 64, 8}).name, "linear");  // a default elsewhere only; it works anywhere
 }
 
 TEST(CollSelectTest, TheChoiceIsDescribedWithItsReasons) {
@@ -114,7 +135,7 @@ TEST(CollSelectTest, MistakesAreAnsweredWithTheList) {
     Error error = Selection().parse(text);
     ASSERT_TRUE(bool(error)) << text;
     EXPECT_NE(error.text().find(std::string("'") + text + "'"), std::string_view::npos) << error.text();
-    EXPECT_NE(error.text().find("allreduce=node|lanes|leaders|recursive_doubling|rabenseifner|ring|reduce_bcast,"),
+    EXPECT_NE(error.text().find("allreduce=node|lanes|leaders|recursive_doubling|reduce_bcast|rabenseifner|ring,"),
               std::string_view::npos)
         << error.text();
   }

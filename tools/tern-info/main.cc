@@ -186,10 +186,10 @@ void print_json(const tern::Tunables& tunables, const tern::info::Findings& foun
 int print_collectives(const tern::Tunables& tunables, std::string_view text) {
   tern::CommunicatorShape shape;
   if (!tern::parse_shape(text, shape)) {
-    fmt::print(
-        stderr,
-        "tern-info: --collectives takes the shape of a communicator, NODESxRANKS (4x24) or RANKS (24), not '{}'\n",
-        text);
+    fmt::print(stderr,
+               "tern-info: --collectives takes the shape of a communicator, NODESxRANKS (4x24) or RANKS (24), perhaps "
+               "with the cores of a node (24/8), not '{}'\n",
+               text);
     return 2;
   }
   tern::Selection selection;
@@ -198,9 +198,10 @@ int print_collectives(const tern::Tunables& tunables, std::string_view text) {
     return 1;
   }
   fmt::print(
-      "{} node{} of {} rank{}; blocking calls, commutative operators. Bytes of the whole vector (bcast, "
+      "{} node{} of {} rank{}{}; blocking calls, commutative operators. Bytes of the whole vector (bcast, "
       "reductions, scans) or of one process's block\n",
-      shape.nodes, shape.nodes == 1 ? "" : "s", shape.ranks_per_node, shape.ranks_per_node == 1 ? "" : "s");
+      shape.nodes, shape.nodes == 1 ? "" : "s", shape.ranks_per_node, shape.ranks_per_node == 1 ? "" : "s",
+      shape.cores == 0 ? "" : fmt::format(" on {} cores", shape.cores));
   if (!tunables.coll.empty()) fmt::print("TERN_COLL={}\n", tunables.coll);
   fmt::print("{}", tern::describe_choice(selection, shape));
   return 0;
