@@ -41,7 +41,7 @@ struct TransferOperation : ListHook<TransferOperation> {
   void (*done)(TransferOperation&, Error) = nullptr;
 };
 
-/// An operation on one aligned 8-byte word of a peer, in the host's byte order.
+/// An operation on one aligned 8-byte word of a peer, in the host's byte order, or on several that follow each other.
 struct AtomicOperation : ListHook<AtomicOperation> {
   enum class Kind : uint8_t { fetch_add, compare_swap, swap };
   Lane* lane = nullptr;
@@ -51,6 +51,9 @@ struct AtomicOperation : ListHook<AtomicOperation> {
   uint64_t operand = 0;  ///< what is added, or stored
   uint64_t compare = 0;  ///< compare_swap only
   uint64_t result = 0;   ///< the word as it was before; valid when `done` is called without an error
+  /// More than 1, at most RemoteMemoryProperties::atomic_words: of fetch_add and swap. Each word is changed for itself.
+  size_t words = 1;
+  uint64_t* many = nullptr;  ///< of several words, instead of `operand`; then, as `result`, the words as they were
   void (*done)(AtomicOperation&, Error) = nullptr;
 };
 
@@ -71,6 +74,7 @@ struct RemoteMemoryProperties {
   bool ordered_writes = false;  ///< as above, and the bytes of one put become visible in address order
   bool atomics = false;         ///< fetch_add and compare_swap, for memory exposed with RemoteAccess::atomic
   bool atomic_swap = false;     ///< swap, too
+  size_t atomic_words = 1;      ///< words of one operation, at most
   /// An atomic takes effect after the puts and atomics that were begun before it on the same lane, and after the memory
   /// of earlier gets was read: the atomic that releases a lock may be issued at once.
   bool ordered_atomics = false;

@@ -97,6 +97,8 @@ class FakePort final : public Port {
   }
   int atomic(Address to, AtomicOperation::Kind kind, const Piece& operands, const Piece& result, uint64_t remote,
              uint64_t key, Context& context) override {
+    EXPECT_LE(result.bytes, capabilities_.atomic_words * sizeof(uint64_t));
+    ++atomics;
     return begin({Verb::atomic, to, 0, operands, {}, result, remote, key, kind, &context});
   }
 
@@ -136,7 +138,7 @@ class FakePort final : public Port {
     return "provider fake: " + std::string(call) + ": error " + std::to_string(std::abs(error));
   }
 
-  size_t registered = 0;  ///< ever
+  size_t registered = 0, atomics = 0;  ///< ever
   size_t posted_tagged() const { return tagged_.size(); }
   void strange_message(const std::string& bytes) { (void)take_message(bytes); }
   const std::deque<std::string>& heard() const { return heard_; }
@@ -254,20 +256,21 @@ class FakePort final : public Port {
     if (found == regions_.end()) return kBadKey;
     auto* at = capabilities_.virtual_addresses ? reinterpret_cast<std::byte*>(operation.remote)
                                                : found->second.first + operation.remote;
-    const size_t bytes = operation.verb == Verb::atomic ? sizeof(uint64_t) : operation.piece.bytes;
+    const size_t bytes = operation.verb == Verb::atomic ? operation.answer.bytes : operation.piece.bytes;
     if (at < found->second.first || at + bytes > found->second.second) return kBadKey;
     if (operation.verb == Verb::write) std::memcpy(at, operation.piece.data, bytes);
     if (operation.verb == Verb::read) std::memcpy(operation.piece.data, at, bytes);
-    if (operation.verb == Verb::atomic) apply(operation, *reinterpret_cast<uint64_t*>(at));
+    if (operation.verb == Verb::atomic) apply(operation, reinterpret_cast<uint64_t*>(at));
     return 0;
   }
-  static void apply(const Operation& operation, uint64_t& word) {
+  static void apply(const Operation& operation, uint64_t* words) {
     const auto* operands = static_cast<const uint64_t*>(operation.piece.data);
-    const uint64_t before = word;
-    std::memcpy(operation.answer.data, &before, sizeof before);
-    if (operation.kind == AtomicOperation::Kind::fetch_add) word += operands[0];
-    if (operation.kind == AtomicOperation::Kind::swap) word = operands[0];
-    if (operation.kind == AtomicOperation::Kind::compare_swap && before == operands[1]) word = operands[0];
+    std::memcpy(operation.answer.data, words, operation.answer.bytes);
+    for (size_t i = 0; i < operation.answer.bytes / sizeof(uint64_t); ++i) {
+      if (operation.kind == AtomicOperation::Kind::fetch_add) words[i] += operands[i];
+      if (operation.kind == AtomicOperation::Kind::swap) words[i] = operands[i];
+      if (operation.kind == AtomicOperation::Kind::compare_swap && words[i] == operands[1]) words[i] = operands[0];
+    }
   }
 
   FakeWire& wire_;

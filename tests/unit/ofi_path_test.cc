@@ -366,6 +366,24 @@ TEST(OfiPath, AtomicsReturnWhatWasThere) {
   EXPECT_EQ(word, 9u);
 }
 
+TEST(OfiPath, AnAtomicOfSeveralWordsIsOneOperationOfTheProvider) {
+  OfiWorld world("efa", [](Capabilities& able) { able.atomic_words = 8; });
+  alignas(8) uint64_t words[3] = {100, 200, 300};
+  uint64_t many[3] = {1, 2, 3};
+  AtomicOperation operation;
+  operation.lane = &world.path(0).lane(1);
+  operation.remote_address = reinterpret_cast<uintptr_t>(words);
+  operation.key = memory_of(world.path(1)).expose(words, sizeof words, {true, true, true});
+  operation.words = 3;
+  operation.many = many;
+  operation.done = [](AtomicOperation& its, Error) { its.lane = nullptr; };
+  memory_of(world.path(0)).atomic(operation);
+  ASSERT_TRUE(world.until([&] { return operation.lane == nullptr; }));
+  EXPECT_TRUE(many[0] == 100 && many[1] == 200 && many[2] == 300);
+  EXPECT_TRUE(words[0] == 101 && words[1] == 202 && words[2] == 303);
+  EXPECT_EQ(world[0].fake->atomics, 1u);
+}
+
 struct TestTuple {
   explicit TestTuple(OfiWorld& its) : world(its) {
     TupleTicket ticket, answer;

@@ -101,6 +101,15 @@ class Pair {
   std::set<const ofi::Context*> free;  ///< buffers of the receiver that have come back, not posted again
 };
 
+// ofi_rxm sends what is longer in several pieces, at a fourth of the speed.
+TEST(OfiProviders, AFrameWithItsHeadIsOnePieceOfRxm) {
+  RealClock clock;
+  const auto adapter = open_adapter("tcp;ofi_rxm", clock);
+  if (!adapter) GTEST_SKIP() << "this machine does not have it";
+  EXPECT_LE(adapter->frame_bytes, 16384u);
+  EXPECT_GE(adapter->frame_bytes, 16384u - 64);
+}
+
 // ofi_rxm gives a buffer for many messages back with a short message that is in it, though the data of a longer one
 // before it is still on its way there.
 TEST(OfiProviders, EveryFrameIsInABufferThatTheReceiverHasPosted) {
@@ -121,6 +130,47 @@ TEST(OfiProviders, EveryFrameIsInABufferThatTheReceiverHasPosted) {
       ASSERT_TRUE(pair.wait_for((round + 1) * kRound)) << pair.received << " frames have arrived";
     }
     for (uint32_t number = 0; number < kRounds * kRound; ++number) EXPECT_EQ(pair.times[number], 1u) << number;
+  }
+}
+
+// As many words at a time as a provider says: each is changed, and answered, for itself.
+TEST(OfiProviders, AtomicsOfSeveralWords) {
+  for (const char* provider : kProviders) {
+    Pair pair(provider);
+    if (!pair || !pair.from->able().atomics) continue;
+    SCOPED_TRACE(provider);
+    ofi::Port &origin = *pair.from->port, &target = *pair.to->port;
+    const size_t most = std::min(pair.from->able().atomic_words, pair.from->frame_bytes / 16);
+    std::vector<uint64_t> words(most), operands(most), answers(most);
+    int error = 0;
+    const auto region = target.register_memory(words.data(), most * 8, {true, true, true, true}, error);
+    ASSERT_TRUE(region) << target.explain("fi_mr_reg", error);
+    const uint64_t remote = target.capabilities().virtual_addresses ? reinterpret_cast<uintptr_t>(words.data()) : 0;
+    for (const size_t count : {size_t{1}, std::min<size_t>(most, 5), most}) {
+      for (const auto kind : {AtomicOperation::Kind::fetch_add, AtomicOperation::Kind::swap}) {
+        if (kind == AtomicOperation::Kind::swap && !pair.from->able().atomic_swap) continue;
+        for (size_t i = 0; i < most; ++i) words[i] = 1000 + i, operands[i] = 7 * i + 1, answers[i] = 0;
+        ofi::Context context;
+        const ofi::Piece operand{operands.data(), count * 8}, answer{answers.data(), count * 8};
+        const uint64_t until = pair.clock.now_ns() + 5 * kSecond_ns;
+        bool begun = false, over = false;
+        while (!over && pair.clock.now_ns() < until) {
+          if (!begun) begun = origin.atomic(pair.address, kind, operand, answer, remote, region->key(), context) == 0;
+          pair.poll_receiver();
+          ofi::Completion its;
+          if (pair.from->poll(&its, 1) == 1 && its.context == &context) {
+            over = true;
+            EXPECT_EQ(its.error, 0) << origin.explain("fi_fetch_atomicmsg", its.error);
+          }
+        }
+        ASSERT_TRUE(over) << count << " words";
+        for (size_t i = 0; i < most; ++i) {
+          const uint64_t was = 1000 + i, is = kind == AtomicOperation::Kind::swap ? operands[i] : was + operands[i];
+          ASSERT_EQ(words[i], i < count ? is : was) << i << " of " << count;
+          ASSERT_EQ(answers[i], i < count ? was : 0) << i << " of " << count;
+        }
+      }
+    }
   }
 }
 

@@ -167,17 +167,20 @@ Error FiPort::start() {
   size_t bytes = sizeof name;
   if (int result = fi_getname(&endpoint_->fid, name, &bytes)) return refused("fi_getname", result);
   address_.assign(name, bytes);
-  auto valid = [this](fi_op op) {
-    size_t count = 0;
-    return fi_fetch_atomicvalid(endpoint_, FI_UINT64, op, &count) == 0 && count > 0;
-  };
-  if (capabilities_.atomics) {
-    size_t count = 0;
-    capabilities_.atomics =
-        valid(FI_SUM) && fi_compare_atomicvalid(endpoint_, FI_UINT64, FI_CSWAP, &count) == 0 && count > 0;
-    capabilities_.atomic_swap = capabilities_.atomics && valid(FI_ATOMIC_WRITE);
-  }
+  if (capabilities_.atomics) ask_for_atomics();
   return {};
+}
+
+void FiPort::ask_for_atomics() {
+  auto words_of = [this](fi_op op) {  // 0: it is not offered
+    size_t count = 0;
+    return fi_fetch_atomicvalid(endpoint_, FI_UINT64, op, &count) == 0 ? count : 0;
+  };
+  size_t count = 0;
+  const size_t added = words_of(FI_SUM), swapped = words_of(FI_ATOMIC_WRITE);
+  capabilities_.atomics = added > 0 && fi_compare_atomicvalid(endpoint_, FI_UINT64, FI_CSWAP, &count) == 0 && count > 0;
+  capabilities_.atomic_swap = capabilities_.atomics && swapped > 0;
+  capabilities_.atomic_words = capabilities_.atomic_swap ? std::min(added, swapped) : added;
 }
 
 // With a descriptor to wait for, where the provider has one.
@@ -332,10 +335,11 @@ int FiPort::read(Address from, const Piece& piece, uint64_t remote, uint64_t key
 int FiPort::atomic(Address to, AtomicOperation::Kind kind, const Piece& operands, const Piece& result, uint64_t remote,
                    uint64_t key, Context& context) {
   auto* words = static_cast<uint64_t*>(operands.data);
-  fi_ioc operand{words, 1}, compare{words + 1, 1}, answer{result.data, 1};
+  const size_t count = result.bytes / sizeof(uint64_t);
+  fi_ioc operand{words, count}, compare{words + 1, 1}, answer{result.data, count};
   void* operand_descriptor = operands.region ? operands.region->descriptor() : nullptr;
   void* answer_descriptor = result.region ? result.region->descriptor() : nullptr;
-  fi_rma_ioc target{remote, 1, key};
+  fi_rma_ioc target{remote, count, key};
   fi_msg_atomic message{};
   message.msg_iov = &operand;
   message.desc = &operand_descriptor;

@@ -55,6 +55,7 @@ class FiPort final : public Port {
 
   FiPort(std::shared_ptr<const FiLibrary> library, const fi_info& info);
   Error start();
+  void ask_for_atomics();
   int open_queue();
   int open_vector();
   Error refused(const char* call, long result) const;

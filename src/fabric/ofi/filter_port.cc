@@ -32,6 +32,7 @@ void limit(Capabilities& able, FilterKind kind) {
       able.pins = true;
       able.inject_bytes = std::min<size_t>(able.inject_bytes, 192);
       able.receive_pieces = 1;
+      able.atomic_words = 1;
       able.tag_bits &= (uint64_t{1} << 48) - 1;
       return;
     case FilterKind::psm3:
@@ -251,7 +252,7 @@ int FilterPort::read(Address from, const Piece& piece, uint64_t remote, uint64_t
 
 int FilterPort::atomic(Address to, AtomicOperation::Kind kind, const Piece& operands, const Piece& result,
                        uint64_t remote, uint64_t key, Context& context) {
-  TERN_ASSERT(capabilities_.atomics);
+  TERN_ASSERT(capabilities_.atomics && result.bytes <= capabilities_.atomic_words * sizeof(uint64_t));
   if (by_chance(kSaysAgain)) return kAgain;
   Whole& whole = *wholes_.create();
   whole.user = &context;

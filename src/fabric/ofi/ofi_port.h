@@ -37,6 +37,7 @@ struct Capabilities {
   std::string provider, domain, format;       ///< format: of addresses
   bool rma = false;                           ///< read and write of peers' memory
   bool atomics = false, atomic_swap = false;  ///< of 64 bits: fetch-and-add and compare-and-swap; swap
+  size_t atomic_words = 1;                    ///< of one fetch-and-add or swap, at most
   bool tagged = false;                        ///< matches tags, from one peer only (FI_TAGGED, FI_DIRECTED_RECV)
   bool multi_receive = false;                 ///< one buffer takes many messages
   bool delivery_complete = false;             ///< writes may complete when the data is at its place
@@ -114,7 +115,8 @@ class Port {
   // --- Peers' memory. A write completes when the data is at its place (capabilities().delivery_complete).
   virtual int write(Address to, const Piece& piece, uint64_t remote, uint64_t key, Context& context) = 0;
   virtual int read(Address from, const Piece& piece, uint64_t remote, uint64_t key, Context& context) = 0;
-  /// `operands`: 8 bytes, for compare_swap followed by the compared value; valid until the completion. `result`: 8.
+  /// `operands`: 8 bytes for each word, valid until the completion; for compare_swap, of one word, the compared value
+  /// follows. `result`: 8 for each word, at most capabilities().atomic_words.
   virtual int atomic(Address to, AtomicOperation::Kind kind, const Piece& operands, const Piece& result,
                      uint64_t remote, uint64_t key, Context& context) = 0;
 

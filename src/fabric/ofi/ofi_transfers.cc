@@ -12,8 +12,9 @@ namespace {
 
 // RemoteKey::words[1] of memory that peers name by its addresses. (No memory begins there.)
 constexpr uint64_t kByAddress = ~uint64_t{0};
-// Of an atomic's buffer: operand, compared value, answer.
-constexpr size_t kAnswerAt = 16;
+// Of an atomic's buffer: the operands (of a compare_swap the compared value follows), then the answer.
+constexpr size_t kWordBytes = sizeof(uint64_t);
+size_t answer_at(size_t words) { return std::max<size_t>(words, 2) * kWordBytes; }
 // Parts of one transfer that are under way through buffers: 32 of 16 KiB keep 100 Gbit/s busy for a round trip of 40
 // us. More would take the buffers from other peers, and a provider that loses what comes too fast (udp;ofi_rxd) repeats
 // 256 parts for minutes.
@@ -35,6 +36,9 @@ OfiTransfers::OfiTransfers(OfiAdapter& adapter, OfiStreams& streams, OfiPeers& p
   remote_properties_.puts_before_messages = remote_properties_.put && able.send_after_write;
   remote_properties_.atomics = able.rma && able.atomics;
   remote_properties_.atomic_swap = able.rma && able.atomic_swap;
+  // Operands and answers of an operation share a buffer.
+  remote_properties_.atomic_words =
+      std::max<size_t>(std::min(able.atomic_words, adapter.frame_bytes / 2 / kWordBytes), 1);
 }
 
 // The CPU's atomics do not exclude the adapter's.
@@ -104,6 +108,8 @@ void OfiTransfers::atomic(AtomicOperation& operation) {
                                            "provider " + able.provider + " has no such atomic operation"));
   }
   if (operation.key.empty()) return operation.done(operation, not_exposed());
+  TERN_ASSERT(operation.words == 1 || (operation.words <= remote_properties_.atomic_words &&
+                                       operation.kind != AtomicOperation::Kind::compare_swap));
   Transfer& transfer = *pool_.create(peer);
   transfer.atomic = &operation;
   start(peer, transfer);
@@ -205,19 +211,21 @@ int OfiTransfers::post_part(Transfer& transfer, Part& part) {
 
 int OfiTransfers::post_atomic(Transfer& transfer, Part& part) {
   const AtomicOperation& operation = *transfer.atomic;
-  const uint64_t words[2] = {operation.operand, operation.compare};
-  std::memcpy(part.buffer->memory, words, sizeof words);
+  const uint64_t pair[2] = {operation.operand, operation.compare};
+  const size_t bytes = operation.words * kWordBytes, operand_bytes = operation.words == 1 ? sizeof pair : bytes;
+  std::memcpy(part.buffer->memory, operation.words == 1 ? pair : operation.many, operand_bytes);
   part.offset = 0;
   part.bytes = 1;  // one of one
-  return adapter_.port->atomic(transfer.peer.address, operation.kind, adapter_.piece_of(*part.buffer, sizeof words),
-                               adapter_.piece_of(*part.buffer, sizeof(uint64_t), kAnswerAt),
+  return adapter_.port->atomic(transfer.peer.address, operation.kind, adapter_.piece_of(*part.buffer, operand_bytes),
+                               adapter_.piece_of(*part.buffer, bytes, answer_at(operation.words)),
                                remote_of(operation.remote_address, operation.key), operation.key.words[0], part);
 }
 
 // What came into a buffer.
 void OfiTransfers::take_answer(Transfer& transfer, const Part& part) {
-  if (transfer.atomic) {
-    std::memcpy(&transfer.atomic->result, part.buffer->memory + kAnswerAt, sizeof(uint64_t));
+  if (AtomicOperation* atomic = transfer.atomic) {
+    std::memcpy(atomic->words == 1 ? &atomic->result : atomic->many, part.buffer->memory + answer_at(atomic->words),
+                atomic->words * kWordBytes);
   } else if (!transfer.is_put) {
     Cursor place = transfer.operation->local;
     place.seek(transfer.begin + part.offset);

@@ -27,11 +27,12 @@ Cursor part_of(const void* base, Count count, Datatype* type) {
 
 }  // namespace
 
-/// One word of a call.
+/// One word of a call, or several that follow each other.
 struct WordElement final : AtomicOperation {
   WordAccumulate* owner = nullptr;
   uint64_t brought = 0;
-  size_t offset = 0;  ///< in the result
+  std::vector<uint64_t> run;  ///< of several words, instead of `brought` and `result`; empty before
+  size_t offset = 0;          ///< in the result
   bool over = true;
 
   static void on_done(AtomicOperation& operation, Error error);
@@ -39,7 +40,7 @@ struct WordElement final : AtomicOperation {
 
 /// One call, from its beginning until it is over.
 struct WordAccumulate final : HeldOperation {
-  WordAccumulate(WordRoute& of, Target& to, const Operation& what, bool swaps);
+  WordAccumulate(WordRoute& of, Target& to, const Operation& what, const RemoteMemoryProperties& able);
   WordAccumulate(const WordAccumulate&) = delete;
   WordAccumulate& operator=(const WordAccumulate&) = delete;
   void leave() override { route.leave(*this); }
@@ -56,6 +57,7 @@ struct WordAccumulate final : HeldOperation {
   Operation operation;
   Ref<Datatype> origin_type, result_type, target_type;  ///< keep the operation's datatypes
   AtomicOperation::Kind kind;
+  size_t most_words;   ///< of an element
   Cursor there, from;  ///< of the next element
   size_t left;         ///< elements that were not begun
   size_t outstanding = 0;
@@ -65,15 +67,16 @@ struct WordAccumulate final : HeldOperation {
   Error error;
 };
 
-WordAccumulate::WordAccumulate(WordRoute& of, Target& to, const Operation& what, bool swaps)
+WordAccumulate::WordAccumulate(WordRoute& of, Target& to, const Operation& what, const RemoteMemoryProperties& able)
     : route(of), target(to), operation(what) {
   origin_type = Ref<Datatype>::share(what.origin_type);
   result_type = Ref<Datatype>::share(what.result_type);
   target_type = Ref<Datatype>::share(what.target_type);
   kind = what.op == OpId::sum || what.op == OpId::no_op ? AtomicOperation::Kind::fetch_add
-         : what.op == OpId::replace && swaps            ? AtomicOperation::Kind::swap
+         : what.op == OpId::replace && able.atomic_swap ? AtomicOperation::Kind::swap
                                                         : AtomicOperation::Kind::compare_swap;
   if (compares()) kind = AtomicOperation::Kind::compare_swap;
+  most_words = kind == AtomicOperation::Kind::compare_swap ? 1 : able.atomic_words;
   if (what.brings()) from = part_of(what.origin, what.origin_count, what.origin_type);
   left = (what.brings() ? from.remaining() : bytes_of(what.target_count, what.target_type)) / kWordBytes;
   elements = std::vector<WordElement>(std::min(left, kMaxElements));
@@ -107,8 +110,7 @@ bool WordRoute::all_words(const Operation& o) const {
 }
 
 void WordRoute::begin(const Operation& o, Target& target, WindowRequest* request) {
-  const bool swaps = memory_.remote().atomics()->remote_properties().atomic_swap;
-  auto* made = new WordAccumulate(*this, target, o, swaps);
+  auto* made = new WordAccumulate(*this, target, o, memory_.remote().atomics()->remote_properties());
   made->there = elements_of(o);
   made->request = request;
   ++target.flight.transfers;
@@ -165,10 +167,14 @@ void WordRoute::begin_elements(WordAccumulate& one) {
     if (!element.over) continue;
     iovec word;
     size_t bytes = 0;
-    one.there.segments({&word, 1}, kWordBytes, bytes);
-    TERN_DEBUG_ASSERT(bytes == kWordBytes);
+    one.there.segments({&word, 1}, std::min(one.left, one.most_words) * kWordBytes, bytes);
+    TERN_DEBUG_ASSERT(bytes != 0 && bytes % kWordBytes == 0);
+    element.words = bytes / kWordBytes;
     element.brought = 0;
-    if (one.operation.brings()) one.from.pack(reinterpret_cast<std::byte*>(&element.brought), kWordBytes);
+    if (element.words > 1) element.run.assign(element.words, 0);
+    element.many = element.run.data();
+    uint64_t* brought = element.words > 1 ? element.many : &element.brought;
+    if (one.operation.brings()) one.from.pack(reinterpret_cast<std::byte*>(brought), bytes);
     element.over = false;
     element.offset = one.next_offset;
     element.lane = &remote.atomics_lane(context_.comm->peer(rank), context_.own(rank));
@@ -178,8 +184,8 @@ void WordRoute::begin_elements(WordAccumulate& one) {
     element.operand = one.at_once() ? element.brought : 0;
     if (one.compares()) std::memcpy(&element.compare, one.operation.compare, sizeof element.compare);
     element.done = WordElement::on_done;
-    one.next_offset += kWordBytes;
-    --one.left;
+    one.next_offset += bytes;
+    one.left -= element.words;
     ++one.outstanding;
     TERN_DEBUG_ASSERT(one.outstanding <= one.elements.size());
     begin_atomic(element);
@@ -196,6 +202,7 @@ void WordRoute::begin_atomic(WordElement& element) {
   ++context_.counters().rma_direct;
   std::byte* mapped = target.memory.start + (element.remote_address - remote.address_of(target.rank));
   TERN_DEBUG_ASSERT(mapped >= target.memory.start && mapped + kWordBytes <= target.memory.start + target.memory.size);
+  TERN_ASSERT(element.words == 1);  // paths whose atomics the CPU's exclude take one at a time
   element.result = Apply::word(mapped, element.kind, element.operand, element.compare);
   element_over(element, Error());
 }
@@ -227,7 +234,8 @@ void WordRoute::element_over(WordElement& element, Error error) {
   } else if (one.result_type) {
     Cursor into(one.operation.result, one.operation.result_count, *one.operation.result_type);
     into.seek(element.offset);
-    into.unpack(reinterpret_cast<const std::byte*>(&element.result), kWordBytes);
+    const uint64_t* result = element.words > 1 ? element.many : &element.result;
+    into.unpack(reinterpret_cast<const std::byte*>(result), element.words * kWordBytes);
   }
   TERN_ASSERT(!element.over && one.outstanding != 0);
   element.over = true;

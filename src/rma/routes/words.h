@@ -9,6 +9,9 @@
 //   sum, no_op            fetch_add             replace   swap, where the path has it
 //   compare-and-swap      compare_swap          others    reads the word, then compare_swap until nobody came between
 //
+// Words that follow each other go in one operation where the path has such (RemoteMemoryProperties::atomic_words:
+// libfabric, whose providers in software take a message for each operation).
+//
 // Ordered at the target's words as the program has begun them: the path keeps atomics of one lane in order, and what
 // takes several of them lets nothing pass.
 //
