@@ -10,10 +10,9 @@ namespace tern {
 
 namespace {
 // The memory of a team is allocated by its first member; the others learn where. All members of the communicator call
-// this at the same call of theirs, each for the team that it is in. Null: the team has no memory. `shares_cores`: what
-// the first member knows of that.
+// this at the same call of theirs, each for the team that it is in. Null: the team has no memory.
 std::unique_ptr<NodeTeam> join_team(CollectiveEnvironment& environment, Communicator& communicator,
-                                    std::vector<int> ranks, bool& shares_cores) {
+                                    std::vector<int> ranks) {
   const int tag = communicator.next_collective_tag();
   if (!NodeTeam::possible(communicator, ranks)) return nullptr;
   constexpr uint64_t kNoRoom = ~uint64_t{0};  // instead of an offset
@@ -37,8 +36,7 @@ std::unique_ptr<NodeTeam> join_team(CollectiveEnvironment& environment, Communic
   builder.narrow(ranks.data(), members, int(me - ranks.begin()));
   bcast_binomial(builder, o);
   if (schedule->finish_immediate() || found.offset == kNoRoom) return nullptr;
-  shares_cores = found.shares_cores != 0;
-  return std::make_unique<NodeTeam>(communicator, std::move(ranks), found.offset);
+  return std::make_unique<NodeTeam>(communicator, std::move(ranks), found.offset, found.shares_cores != 0);
 }
 }  // namespace
 
@@ -60,7 +58,8 @@ void CollectiveEnvironment::learn_team(Communicator& communicator) {
   if (communicator.is_inter() || communicator.size() > NodeTeam::kMaxMembers) return;
   std::vector<int> all(size_t(communicator.size()));
   std::iota(all.begin(), all.end(), 0);
-  node_team = join_team(*this, communicator, std::move(all), shares_cores);
+  node_team = join_team(*this, communicator, std::move(all));
+  if (node_team) shares_cores = node_team->shares_cores();
 }
 
 void CollectiveEnvironment::learn_levels(Communicator& communicator) {
@@ -89,8 +88,7 @@ void CollectiveEnvironment::learn_levels(Communicator& communicator) {
   const int node = levels->node_of(communicator.rank());
   std::vector<int> members;
   for (int i = 0; i < levels->members(node); ++i) members.push_back(levels->rank(node, i));
-  bool inside_shares;
-  inside_team = join_team(*this, communicator, std::move(members), inside_shares);
+  inside_team = join_team(*this, communicator, std::move(members));
 }
 
 }  // namespace tern

@@ -215,8 +215,29 @@ Error reduce_scatter_node(NodeTeam& team, const Operands& o) {
   return {};
 }
 
+// Where members share cores: each hands the sum of all up to itself to the next one, so that it waits for one member
+// and reads one line.
+Error scan_chain(NodeTeam& team, const Operands& o) {
+  team.enter();
+  const size_t bytes = whole(o.receive).bytes();
+  const int next = team.rank() + 1;
+  if (!o.in_place) std::memcpy(o.receive.buffer, o.contribution(), bytes);
+  if (team.rank() > 0) {
+    const std::byte* before = team.await_all(team.rank() - 1, bytes);
+    if (!before) return team.error();
+    apply(*o.op, before, o.receive.buffer, o.receive.count, *o.receive.type);
+  }
+  if (next == team.size()) return {};
+  std::byte* place = team.place(bytes);
+  if (!place) return team.error();
+  std::memcpy(place, o.receive.buffer, bytes);
+  team.publish_for(next);
+  return {};
+}
+
 // Every member combines what those before it have contributed: p reads instead of log2 p rounds.
 Error scan_node(NodeTeam& team, const Operands& o) {
+  if (team.shares_cores()) return scan_chain(team, o);
   team.enter();
   const size_t bytes = whole(o.receive).bytes();
   if (team.rank() + 1 != team.size()) {

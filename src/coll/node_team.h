@@ -2,18 +2,18 @@
 // collectives.
 //
 // Every operation has a number s, the same at all members. A member's contribution to it goes into a line that
-// only this member writes, number s mod kRing of its own: the number, the length, and up to kInlineBytes of data.
-// Longer data go into one of its kBulkSlots bulk slots, before the line. Members that need the contribution wait until
-// the line has the number s.
+// only this member writes, number s mod ring of its own: the number, the length, and up to kInlineBytes of data.
+// Longer data go into one of its short or bulk slots, before the line. Members that need the contribution wait
+// until the line has the number s.
 //
-//   (kRing = 4)
+//   (a ring of 4)
 //   member 0   [s=8|data][s=5|data][s=6|data][s=7|data]      member 0 contributes to operation 8,
 //   member 1   [s=4|data][s=1|data][s=6|data][    0    ]     member 1 did so to 6 and 4, and only read since
 //
-// Invariant: a line is written for s only when every member has entered s - kRing + 1, hence left s - kRing; a bulk
-// slot the same with kBulkSlots. A member publishes its progress now and then (every kAckInterval operations) in a line
-// of its own. A writer reads that line only when the last value it read is not sufficient.
-//   No deadlock: a member that has entered e has published at least e - kAckInterval + 1 <= e - kBulkSlots + 1, so the
+// Invariant: a line is written for s only when every member has entered s - ring + 1, hence left s - ring; a slot the
+// same with the number of such slots. A member publishes its progress now and then (every kAckInterval operations) in a
+// line of its own. A writer reads that line only when the last value it read is not sufficient.
+//   No deadlock: a member that has entered e has published at least e - kAckInterval + 1 >= e - kBulkSlots + 1, so the
 //   one that is furthest behind never waits for room.
 //
 // A waiting member notices the death of another; then the team is unusable, and every operation fails.
@@ -36,27 +36,35 @@ class NodeTeam final : public ShmCondition {
  public:
   static constexpr size_t kInlineBytes = 48;  ///< what a cache line has left after number and length
   static constexpr size_t kBulkBytes = 8192;  ///< the longest contribution; measured in select.cc
-  /// How many operations a root of broadcasts may run ahead of the others before it must wait for them.
-  static constexpr uint64_t kRing = 16;
-  static constexpr uint64_t kBulkSlots = 8;    ///< fewer than kRing: a slot is 8 KiB, a line 64 B
-  static constexpr uint64_t kAckInterval = 4;  ///< half of kBulkSlots, see the invariant
-  static_assert(kAckInterval <= kBulkSlots && kBulkSlots <= kRing);
   /// With more members reading every line costs more than a tree of messages.
   static constexpr int kMaxMembers = 32;
+  /// How many operations a member may run ahead of the others before it must wait for them. Where members share cores
+  /// it does so in each of its slices of time: 8 ranks on 2 cores, streams of 16 B, take 2.3 (scan), 1.6 (scatter)
+  /// and 1.0 us (bcast) with 16, and 0.85, 0.83 and 0.48 with 64; 2 ranks with a core each take as long with both. With
+  /// more members fewer: a member that has just got its core finds none of their pages in its core's tables (16 ranks
+  /// on 2 cores, barrier: 22 us with 32 lines each, 76 with 64).
+  static constexpr uint64_t ring_for(int members) { return members <= 8 ? 64 : members <= 16 ? 32 : 16; }
+  /// For contributions that need a slot of this many bytes, or a bulk slot, it is fewer operations, since all teams
+  /// share an arena (fabric/shm/node_memory.h).
+  static constexpr size_t kShortBytes = 512;
+  static constexpr uint64_t short_slots_for(int members) { return members <= 8 ? 32 : 16; }
+  static constexpr uint64_t kBulkSlots = 8;
+  static constexpr uint64_t kAckInterval = 4;  ///< half of kBulkSlots, see the invariant
 
   /// Whether the memory of these ranks of the communicator is shared; equal at all of them.
   static bool possible(const Communicator& communicator, std::span<const int> ranks);
   /// Memory of a team, and how much of its beginning must be zero.
   static size_t bytes_for(int members) { return bulk_at(members) + size_t(members) * kBulkSlots * kBulkStride; }
-  static size_t zeroed_bytes_for(int members) { return bulk_at(members); }
+  static size_t zeroed_bytes_for(int members) { return short_at(members); }
 
   /// Members are these ranks of the communicator, in that order; this process is one. `offset` of the memory that the
-  /// member 0 has allocated.
-  NodeTeam(Communicator& communicator, std::vector<int> ranks, uint64_t offset);
+  /// member 0 has allocated. `shares_cores`: of RankEnvironment, as member 0 knows it.
+  NodeTeam(Communicator& communicator, std::vector<int> ranks, uint64_t offset, bool shares_cores);
   ~NodeTeam();
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  bool shares_cores() const { return shares_cores_; }
 
   /// What the next operation is: a member that finds another one in a line of this number reports it.
   void set_operation(Operation operation) { operation_ = (uint64_t(operation) + 1) << kOperationShift; }
@@ -66,11 +74,11 @@ class NodeTeam final : public ShmCondition {
   }
   /// Place for this member's contribution of at most kBulkBytes. Null: failed, see error().
   [[gnu::always_inline]] std::byte* place(size_t bytes) {
-    const uint64_t depth = bytes <= kInlineBytes ? kRing : kBulkSlots;
+    const uint64_t depth = bytes <= kInlineBytes ? ring_ : bytes <= kShortBytes ? short_slots_ : kBulkSlots;
     if (sequence_ >= depth && all_entered_ <= sequence_ - depth && !make_room(sequence_ - depth + 1)) return nullptr;
     Line& mine = line(rank_);
     mine.what = operation_ | bytes;
-    return bytes <= kInlineBytes ? mine.data : bulk(rank_);
+    return data_of(rank_, bytes);
   }
   /// This member's contribution is complete: for all members, or for one.
   [[gnu::always_inline]] void publish() {
@@ -90,15 +98,15 @@ class NodeTeam final : public ShmCondition {
     if (theirs.number.load(std::memory_order_acquire) < sequence_) {
       if (!wait_for(theirs.number, sequence_)) return {};
     } else {
-      __builtin_prefetch(
-          &line(member, (sequence_ + 4) % kRing));  // it is ahead, perhaps by more (scan of a stream: 53 to 44 ns)
+      __builtin_prefetch(&line(
+          member, (sequence_ + 4) & (ring_ - 1)));  // it is ahead, perhaps by more (scan of a stream: 53 to 44 ns)
     }
     const uint64_t length = theirs.what ^ operation_;  // of another operation: longer than anything
     if (length > bytes) [[unlikely]] {
       disagree(member, theirs.what, bytes);
       return {};
     }
-    return {length <= kInlineBytes ? theirs.data : bulk(member), length};
+    return {data_of(member, length), length};
   }
   /// Waits for a contribution of exactly `bytes`. Null: failed.
   const std::byte* await_all(int member, size_t bytes) {
@@ -123,20 +131,28 @@ class NodeTeam final : public ShmCondition {
     std::byte data[kInlineBytes];
   };
   static_assert(sizeof(Line) == 64);
-  /// Bulk slots of a member begin in different sets of the caches: three lines apart.
-  static constexpr size_t kBulkStride = kBulkBytes + 192;
+  /// Slots of a member begin in different sets of the caches: bulk slots three lines apart.
+  static constexpr size_t kShortStride = kShortBytes + 64, kBulkStride = kBulkBytes + 192;
   static constexpr size_t kPage = 4096;  ///< of node memory (shm/segment.h)
-  /// The head: a line that counts the members that have left for good, then kRing + 1 lines for each member.
+  /// The head: a line that counts the members that have left for good, then a ring and a line more for each member.
   static constexpr size_t kLinesAt = 64;
+  static constexpr size_t short_at(int members) {
+    return kLinesAt + size_t(members) * (ring_for(members) + 1) * sizeof(Line);
+  }
   static constexpr size_t bulk_at(int members) {
-    return (kLinesAt + size_t(members) * (kRing + 1) * sizeof(Line) + kPage - 1) / kPage * kPage;
+    const size_t end = short_at(members) + size_t(members) * short_slots_for(members) * kShortStride;
+    return (end + kPage - 1) / kPage * kPage;
   }
 
-  Line& line(int member, uint64_t index) const { return lines_[size_t(member) * (kRing + 1) + index]; }
-  Line& line(int member) const { return line(member, sequence_ % kRing); }
+  Line& line(int member, uint64_t index) const { return lines_[size_t(member) * (ring_ + 1) + index]; }
+  Line& line(int member) const { return line(member, sequence_ & (ring_ - 1)); }
   /// A member's progress.
-  std::atomic<uint64_t>& entered(int member) const { return line(member, kRing).number; }
-  std::byte* bulk(int member) const {
+  std::atomic<uint64_t>& entered(int member) const { return line(member, ring_).number; }
+  /// Where a member's contribution of so many bytes to this operation lies.
+  [[gnu::always_inline]] std::byte* data_of(int member, size_t bytes) const {
+    if (bytes <= kInlineBytes) return line(member).data;
+    if (bytes <= kShortBytes)
+      return short_ + (size_t(member) * short_slots_ + (sequence_ & (short_slots_ - 1))) * kShortStride;
     return bulk_ + (size_t(member) * kBulkSlots + sequence_ % kBulkSlots) * kBulkStride;
   }
   void store_number() { line(rank_).number.store(sequence_, std::memory_order_release); }
@@ -149,12 +165,14 @@ class NodeTeam final : public ShmCondition {
   NodeMemory& memory_;
   PointToPoint& p2p_;
   Communicator& communicator_;
-  const std::vector<int> ranks_;  ///< of the members in the communicator
-  int rank_, size_;               ///< of this member, and how many there are
+  const std::vector<int> ranks_;       ///< of the members in the communicator
+  int rank_, size_;                    ///< of this member, and how many there are
+  const uint64_t ring_, short_slots_;  ///< powers of two
+  const bool shares_cores_;
   uint64_t offset_;
   std::atomic<uint32_t>* left_;  ///< members that have left the team
   Line* lines_;
-  std::byte* bulk_;
+  std::byte *short_, *bulk_;
   std::vector<uint32_t> slots_;  ///< members' slots in the node, for waking
   static constexpr int kOperationShift = 48;
   uint64_t operation_ = 0;  ///< as in Line::what

@@ -126,6 +126,8 @@ constexpr Algorithm kTable[] = {
    "one message for a node"},
   {O::allreduce, "recursive_doubling", allreduce_recursive_doubling, A::kNothing, 0, 8 * k1K, 1, kMax,
    "log2 p rounds"},
+  {O::allreduce, "recursive_doubling", allreduce_recursive_doubling, A::kNothing, 8 * k1K, kAny, 1, 2,
+   "two ranks: one exchange"},
   {O::allreduce, "reduce_bcast", allreduce_reduce_bcast, A::kSharedCores, 8 * k1K, 2048 * k1K, 3, kMax,
    "ranks share cores: the vector is combined p - 1 times, few waits"},
   {O::allreduce, "rabenseifner", allreduce_rabenseifner, A::kCommutative | A::kSharedCores, 2048 * k1K, kAny, 3, kMax,
@@ -136,8 +138,7 @@ constexpr Algorithm kTable[] = {
    "the same bytes, always between neighbours"},
   {O::allreduce, "reduce_bcast", allreduce_reduce_bcast, A::kNothing, 0, kAny, 3, kMax,
    "any operator: the vector is combined p - 1 times, not p log2 p"},
-  {O::allreduce, "recursive_doubling", allreduce_recursive_doubling, A::kNothing, 0, kAny, 1, kMax,
-   "two ranks: one exchange"},
+  {O::allreduce, "recursive_doubling", allreduce_recursive_doubling, A::kNothing, 0, kAny, 1, kMax, "as above"},
 
   {O::reduce_scatter, "node", reduce_scatter_node, 0, kAny, 2, kMax, "one hand-over"},
   {O::reduce_scatter, "leaders", reduce_scatter_leaders, A::kCommutative | A::kLevels, 0, 8 * k1K, 3, kMax,

@@ -63,7 +63,7 @@ struct Team {
     EXPECT_TRUE(members[0]->memory.allocate(NodeTeam::bytes_for(ranks), offset, NodeTeam::zeroed_bytes_for(ranks)));
     std::vector<int> all;
     for (int i = 0; i < ranks; ++i) all.push_back(i);
-    for (auto& member : members) member->team = std::make_unique<NodeTeam>(*member->communicator, all, offset);
+    for (auto& member : members) member->team = std::make_unique<NodeTeam>(*member->communicator, all, offset, false);
   }
   NodeTeam& operator[](size_t i) { return *members[i]->team; }
   void share_with(Execution& execution) {
@@ -118,7 +118,7 @@ TEST(NodeTeam, ABroadcast) {
 // The root runs ahead by as many operations as there are bulk slots, and must wait before it takes the first again.
 TEST(NodeTeam, TheRootWaitsForRoom) {
   const Bounds bounds{.preemptions = 2, .old_values = 1};
-  const Program program = broadcasts(2, 0, NodeTeam::kBulkSlots + 1, 64);
+  const Program program = broadcasts(2, 0, NodeTeam::kBulkSlots + 1, NodeTeam::kShortBytes + 1);
   const Outcome outcome = must_hold("node team, 2 members, 9 broadcasts of bulk data", bounds, program);
   EXPECT_GE(count_needed(outcome, bounds, program, "node_team"), 3u);
 }
