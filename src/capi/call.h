@@ -161,6 +161,8 @@ class Call {
   [[gnu::cold]] void record_request(MPI_Request request);
   /// TERN_CHECK: World::checks are there, and this call has told them that it has begun.
   bool checked() const { return (state_ & kChecked) != 0; }
+  /// Neither that, nor does this call visit a message engine: one question for the most frequent calls.
+  bool is_plain() const { return (state_ & (kChecked | kVisits)) == 0; }
   /// Objects of two sessions must not meet in one call (MPI 5.0, 11.3).
   [[gnu::cold]] void check_session(const Group& group);
   /// The communicator's ranks call the same collective; null: no communicator, no question.
@@ -371,8 +373,7 @@ class Call {
   }
   bool tag(int tag, const char* argument) { return TERN_LIKELY(tag >= 0) || bad_tag(tag, argument, false); }
   bool any_tag(int tag, const char* argument) {
-    const bool any = tag == kAnyTag && !comm_->is_spread_by_tag();
-    return TERN_LIKELY(tag >= 0) || any || bad_tag(tag, argument, true);
+    return TERN_LIKELY(tag >= 0) || (tag == kAnyTag && !comm_->is_spread_by_tag()) || bad_tag(tag, argument, true);
   }
   bool root(int root, const Communicator& comm, const char* argument);
   bool role(int root, const Communicator& comm, Role& role);

@@ -8,17 +8,19 @@ namespace tern::capi {
 
 namespace {
 
-// With TERN_CHECK. Out of line: without it a receive would save more registers.
-[[gnu::cold, gnu::noinline]] Error receive_checked(Call& call, void* buf, Count count, Datatype& datatype, int source,
-                                                   int tag, Communicator& comm, Status& result) {
+// With TERN_CHECK, or a message engine. Out of line: without it a receive would save more registers.
+[[gnu::noinline]] Error receive_specially(Call& call, void* buf, Count count, Datatype& datatype, int source, int tag,
+                                          Communicator& comm, Status& result) {
+  if (!call.checked()) return comm.p2p(tag).receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
   check_receive_promises(call, comm, source, tag);
   Error error = call.world().checks->receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
   if (!error) check_length_promise(call, comm, count * datatype.size(), result);
   return error;
 }
 
-[[gnu::cold, gnu::noinline]] Request* ireceive_checked(Call& call, void* buf, Count count, Datatype& datatype,
-                                                       int source, int tag, Communicator& comm) {
+[[gnu::noinline]] Request* ireceive_specially(Call& call, void* buf, Count count, Datatype& datatype, int source,
+                                              int tag, Communicator& comm) {
+  if (!call.checked()) return comm.p2p(tag).ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
   check_receive_promises(call, comm, source, tag);
   return call.world().checks->ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
 }
@@ -32,9 +34,9 @@ Error Recv(Call& call, void* buf, Count count, Datatype& datatype, int source, i
   Status result = kProcNullStatus;
   Error error;
   if (source != kProcNull) {
-    if (call.checked()) [[unlikely]]
-      error = receive_checked(call, buf, count, datatype, source, tag, comm, result);
-    else error = comm.p2p(tag).receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
+    if (!call.is_plain()) [[unlikely]]
+      error = receive_specially(call, buf, count, datatype, source, tag, comm, result);
+    else error = comm.p2p_without_engine().receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
   }
   put_status(status, result);
   return error;
@@ -47,9 +49,9 @@ Error Irecv(Call& call, void* buf, Count count, Datatype& datatype, int source, 
     return {};
   }
   // Not one object for both: whose address is given away must be in memory.
-  if (call.checked()) [[unlikely]]
-    request = ireceive_checked(call, buf, count, datatype, source, tag, comm);
-  else request = comm.p2p(tag).ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
+  if (!call.is_plain()) [[unlikely]]
+    request = ireceive_specially(call, buf, count, datatype, source, tag, comm);
+  else request = comm.p2p_without_engine().ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
   return {};
 }
 

@@ -10,18 +10,23 @@ namespace {
 
 const Datatype& byte_type(World& world) { return world.predefined_types.get(type_id::kByte); }
 
-// With TERN_CHECK. Out of line: without it a send would save more registers.
-[[gnu::cold, gnu::noinline]] Error send_checked(Call& call, const SendArguments& arguments) {
+// With TERN_CHECK, or a message engine. Out of line: without it a send would save more registers.
+[[gnu::noinline]] Error send_specially(Call& call, const SendArguments& arguments, Communicator& comm) {
+  if (!call.checked()) return comm.p2p(arguments.tag).send(arguments);
   return call.world().checks->send(arguments, arguments.count, *arguments.type);
+}
+
+[[gnu::noinline]] Request* isend_specially(Call& call, const SendArguments& arguments, Communicator& comm) {
+  return call.checked() ? call.world().checks->isend(arguments) : comm.p2p(arguments.tag).isend(arguments);
 }
 
 // Inlined: these are the whole of the most frequent calls.
 [[gnu::always_inline]] inline Error send(Call& call, const void* buf, Count count, Datatype& type, int dest, int tag,
                                          Communicator& comm, SendMode mode) {
   if (dest == kProcNull) return {};
-  if (call.checked()) [[unlikely]]
-    return send_checked(call, comm.send_arguments(buf, count, type, dest, tag, mode));
-  return comm.p2p(tag).send(comm.send_arguments(buf, count, type, dest, tag, mode));
+  if (!call.is_plain()) [[unlikely]]
+    return send_specially(call, comm.send_arguments(buf, count, type, dest, tag, mode), comm);
+  return comm.p2p_without_engine().send(comm.send_arguments(buf, count, type, dest, tag, mode));
 }
 
 [[gnu::always_inline]] inline Error isend(Call& call, const void* buf, Count count, Datatype& type, int dest, int tag,
@@ -31,9 +36,9 @@ const Datatype& byte_type(World& world) { return world.predefined_types.get(type
   } else {
     SendArguments arguments = comm.send_arguments(buf, count, type, dest, tag, mode);
     arguments.requested = true;
-    if (call.checked()) [[unlikely]]
-      request = call.world().checks->isend(arguments);
-    else request = comm.p2p(tag).isend(arguments);
+    if (!call.is_plain()) [[unlikely]]
+      request = isend_specially(call, arguments, comm);
+    else request = comm.p2p_without_engine().isend(arguments);
   }
   return {};
 }

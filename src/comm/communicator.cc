@@ -30,7 +30,7 @@ void Communicator::set_context(uint64_t context) {
 
 template <typename Visitor>
 void Communicator::for_each_p2p(Visitor&& visit) const {
-  if (p2p_) visit(*p2p_);
+  if (!by_tag_) visit(*p2p_);
   else for_each_engine([&](Engine& engine) { visit(engine.p2p); });
 }
 
@@ -50,7 +50,7 @@ void Communicator::set_message_hints(const MessageHints& hints) {
 void Communicator::spread_by_tag() {
   TERN_ASSERT(engine_ && !is_spread_by_tag());
   if (!environment_.engines->of_tags(local_->size(), [&](int i) { return local_->peer(i); })) return;
-  p2p_ = nullptr;
+  by_tag_ = true;
   set_message_hints(message_hints_);
 }
 

@@ -25,13 +25,14 @@ class alignas(64) Communicator : public Object {
   friend struct DebugLayout;  // capi/debug_view.h
   // What every message uses: one cache line.
   RankEnvironment& environment_;
-  PointToPoint* p2p_;  ///< for the messages of the program: the engine's, or the environment's; null: by their tags
+  PointToPoint* p2p_;  ///< for the messages of the program: the engine's, or the environment's
   uint64_t context_;
   Ref<Group> local_, remote_;
   MessageHints message_hints_;
   int rank_;
   uint32_t collective_sequence_ = 0;
   Engine* engine_ = nullptr;
+  bool by_tag_ = false;  ///< its messages have all engines, chosen by the tag
 
  public:
   /// Context ids are 64 bits and unique in the job for ever (see comm/context.h); the lowest two bits say
@@ -67,11 +68,13 @@ class alignas(64) Communicator : public Object {
   RankEnvironment& environment() const { return environment_; }
   /// For the messages of the program with this tag (Plane::point_to_point); all others go through the environment's.
   /// `tag`: kAnyTag only where the communicator is not spread by tag.
-  PointToPoint& p2p(int tag) const { return p2p_ ? *p2p_ : p2p_of_tag(tag); }
+  PointToPoint& p2p(int tag) const { return by_tag_ ? p2p_of_tag(tag) : *p2p_; }
+  /// The same for calls that visit no engine (capi/call.h).
+  PointToPoint& p2p_without_engine() const { return *p2p_; }
   /// The engine of those messages (p2p/engines.h); null: they have none of their own.
-  Engine* engine(int tag) const { return p2p_ ? engine_ : engine_of_tag(tag); }
+  Engine* engine(int tag) const { return by_tag_ ? engine_of_tag(tag) : engine_; }
   bool has_engine() const { return engine_ != nullptr; }
-  bool is_spread_by_tag() const { return !p2p_; }
+  bool is_spread_by_tag() const { return by_tag_; }
   /// All engines of its messages: none, one, or those of all tags.
   template <typename Visitor>
   void for_each_engine(Visitor&& visit) const {
