@@ -172,7 +172,7 @@ void get(Rank& me, size_t bytes) {
   if (me.rank == 1) shared->address = reinterpret_cast<uint64_t>(data);
   (void)fence();
   std::vector<double> times;
-  if (me.rank == 0 && me.path->can_get(me.path->lane(1))) {
+  if (me.rank == 0 && me.path->remote_memory()->can_get(me.path->lane(1))) {
     for (int i = 0; i < 100; ++i) {
       TransferOperation operation;
       operation.lane = &me.path->lane(1);
@@ -184,7 +184,7 @@ void get(Rank& me, size_t bytes) {
         if (error) abort();
       };
       const uint64_t start = me.clock.now_ns();
-      me.path->get(operation);
+      me.path->remote_memory()->get(operation);
       times.push_back(double(me.clock.now_ns() - start));
     }
     report("get", bytes, times, 1);

@@ -267,24 +267,23 @@ TEST(CopyLock, ExactlyOneCopies) {
       int got = 0;
     };
     auto state = std::make_shared<State>();
-    ShmPath& owner = state->node[0].path;
-    state->key = owner.expose(nullptr, 0, {});
-    owner.add_copy_lock(state->key);
+    state->key = state->node[0].path.remote_memory()->expose(nullptr, 0, {});
+    state->node[0].path.copy_arbiter()->add_copy_lock(state->key);
     state->node.share_with(execution);
     execution.thread([=] {
       ShmPath& mine = state->node[0].path;
-      const bool first = mine.try_lock_copy(nullptr, state->key);
+      const bool first = mine.copy_arbiter()->try_lock_copy(nullptr, state->key);
       state->got += first;
       if (!first) return;
       // Its owner has copied and gives it back; the next one takes the same word, which an old key does not open.
-      mine.conceal(state->key);
-      state->next = mine.expose(nullptr, 0, {});
-      mine.add_copy_lock(state->next);
-      state->got += mine.try_lock_copy(nullptr, state->next);
+      mine.remote_memory()->conceal(state->key);
+      state->next = mine.remote_memory()->expose(nullptr, 0, {});
+      mine.copy_arbiter()->add_copy_lock(state->next);
+      state->got += mine.copy_arbiter()->try_lock_copy(nullptr, state->next);
     });
     execution.thread([=] {
       ShmPath& theirs = state->node[1].path;
-      const bool got = theirs.try_lock_copy(&theirs.lane(0), state->key);
+      const bool got = theirs.copy_arbiter()->try_lock_copy(&theirs.lane(0), state->key);
       state->got += got ? 2 : 0;
     });
     execution.finally([=] { EXPECT_EQ(state->got, 2) << "the owner twice, or the peer once"; });

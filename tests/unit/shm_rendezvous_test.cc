@@ -65,7 +65,7 @@ std::vector<std::byte> message(size_t bytes, uint32_t number) {
 TEST(ShmRendezvous, ReceiverEarly) {
   run_processes(2, 65536, [](int rank, std::unique_ptr<ShmNode> node, Common& common) {
     TwoRanks me(rank, std::move(node), common, Tunables{});
-    bool attach = me.path.can_put(me.path.lane(PeerId(1 - rank)));
+    bool attach = me.path.remote_memory()->can_put(me.path.lane(PeerId(1 - rank)));
     for (int i = 0; i < 4; ++i) {
       std::vector<std::byte> expected = message(i % 2 ? kMedium : kLarge, uint32_t(i));
       if (rank == 0) {
@@ -98,7 +98,7 @@ TEST(ShmRendezvous, ReceiverEarly) {
 TEST(ShmRendezvous, SenderWaitsForALateReceiver) {
   run_processes(2, 65536, [](int rank, std::unique_ptr<ShmNode> node, Common& common) {
     TwoRanks me(rank, std::move(node), common, Tunables{});
-    const bool can_get = me.path.can_get(me.path.lane(PeerId(1 - rank)));
+    const bool can_get = me.path.remote_memory()->can_get(me.path.lane(PeerId(1 - rank)));
     constexpr int kMessages = 20;  // more than library buffers: they come back
     for (int i = 0; i < kMessages; ++i) {
       std::vector<std::byte> expected = message(kMedium, uint32_t(i));
@@ -139,7 +139,7 @@ TEST(ShmRendezvous, SenderEarly) {
       Tunables tunables;
       tunables.shm_cma = attach;
       TwoRanks me(rank, std::move(node), common, tunables);
-      bool can_get = me.path.can_get(me.path.lane(PeerId(1 - rank)));
+      bool can_get = me.path.remote_memory()->can_get(me.path.lane(PeerId(1 - rank)));
       for (int i = 0; i < 6; ++i) {
         const size_t bytes = i % 3 == 0 ? kLarge : i % 3 == 1 ? kMedium : kSmallest;
         const bool copied = bytes == kSmallest || (bytes == kMedium && !can_get);

@@ -244,20 +244,20 @@ TEST(ShmPath, AttentiveIsWhoPollsCopiesOrStays) {
   auto& asleep = const_cast<std::atomic<uint32_t>&>(other.asleep);
   CheckingSink sinks[2] = {CheckingSink(2), CheckingSink(2)};
   ShmPath mine(std::move(nodes[0]), sinks[0], Tunables{}), its(std::move(nodes[1]), sinks[1], Tunables{});
-  EXPECT_FALSE(mine.peer_is_polling(mine.lane(1), false)) << "it has not polled";
-  EXPECT_TRUE(mine.peer_is_polling(mine.lane(1), true)) << "it stays until it has its message";
+  EXPECT_FALSE(mine.copy_arbiter()->peer_is_polling(mine.lane(1), false)) << "it has not polled";
+  EXPECT_TRUE(mine.copy_arbiter()->peer_is_polling(mine.lane(1), true)) << "it stays until it has its message";
   copying = 1;
-  EXPECT_TRUE(mine.peer_is_polling(mine.lane(1), false)) << "it is copying and will look around";
+  EXPECT_TRUE(mine.copy_arbiter()->peer_is_polling(mine.lane(1), false)) << "it is copying and will look around";
   asleep = shm::kAsleep;
-  EXPECT_FALSE(mine.peer_is_polling(mine.lane(1), false));
-  EXPECT_FALSE(mine.peer_is_polling(mine.lane(1), true)) << "asleep: who is awake copies";
+  EXPECT_FALSE(mine.copy_arbiter()->peer_is_polling(mine.lane(1), false));
+  EXPECT_FALSE(mine.copy_arbiter()->peer_is_polling(mine.lane(1), true)) << "asleep: who is awake copies";
   copying = asleep = 0;
   std::atomic<bool> done{false};
   std::thread polls([&] {
-    while (!done) its.publish_heartbeat();
+    while (!done) its.copy_arbiter()->publish_heartbeat();
   });
   int seen = 0;
-  for (int i = 0; i < 1'000'000 && seen == 0; ++i) seen += mine.peer_is_polling(mine.lane(1), false);
+  for (int i = 0; i < 1'000'000 && seen == 0; ++i) seen += mine.copy_arbiter()->peer_is_polling(mine.lane(1), false);
   done = true;
   polls.join();
   EXPECT_EQ(seen, 1) << "it polls";
@@ -308,12 +308,12 @@ TEST(ShmPath, GetReadsTheOtherProcess) {
     std::vector<std::byte> data(kBytes);
     if (rank == 1) {
       for (size_t i = 0; i < kBytes; ++i) data[i] = pattern(1, 0, i);
-      EXPECT_NE(me.path->expose(data.data(), kBytes, {.read = true, .write = true}).words[0], 0u);
+      EXPECT_NE(me.path->remote_memory()->expose(data.data(), kBytes, {.read = true, .write = true}).words[0], 0u);
       common.words[0] = reinterpret_cast<uint64_t>(data.data());
     }
     common_fence(common, 2);
     bool good = true;
-    if (rank == 0 && me.path->can_get(me.path->lane(1))) {
+    if (rank == 0 && me.path->remote_memory()->can_get(me.path->lane(1))) {
       for (bool strided : {false, true}) {
         CheckingSink::TypeOwner type(kBytes);
         std::vector<std::byte> memory(kBytes);
@@ -329,7 +329,7 @@ TEST(ShmPath, GetReadsTheOtherProcess) {
           ++calls;
           if (error) ++errors;
         };
-        me.path->get(operation);
+        me.path->remote_memory()->get(operation);
         EXPECT_EQ(calls, 1);
         EXPECT_EQ(errors, 0);
         for (size_t i = 0; i < kBytes && good; ++i) good = memory[strided ? i / 7 * 10 + i % 7 : i] == pattern(1, 0, i);
@@ -337,7 +337,7 @@ TEST(ShmPath, GetReadsTheOtherProcess) {
         operation.local = Cursor::bytes(memory.data(), 4096);
         operation.remote_address = 64;  // nothing is mapped there
         operation.bytes = 4096;
-        me.path->get(operation);
+        me.path->remote_memory()->get(operation);
         EXPECT_EQ(calls, 2);
         EXPECT_EQ(errors, 1);
       }

@@ -9,15 +9,8 @@
 namespace tern {
 namespace {
 
-constexpr size_t kHot = 8;        ///< rings looked at in every poll, some 5 ns each
-constexpr size_t kColdLooks = 8;  ///< and of the others, in turn, this many: a poll stays below 0.1 us with 128 peers
-/// Cells of a burst that are on their way to this core's cache while one is handled. A line from another core takes
-/// some 100 ns, a small message 25. Tried: 1 to 12 (20 M messages a second without, 21.5, 22, 23.5, 24 at 4, 24.3 at 6
-/// and 8).
-constexpr uint32_t kCellsAhead = 6;
-/// A message in the data ring: the data of the message this many cells ahead is fetched, too; of a long one its first
-/// bytes. (Rate of 64 to 256 B: 1.03 without, 1.16 with it, of the build before.)
-constexpr uint32_t kChunksAhead = 3, kMaxChunkAhead = 1024;
+constexpr size_t kHot = 8;         ///< rings looked at in every poll, some 5 ns each
+constexpr size_t kColdLooks = 8;   ///< and of the others, in turn, this many: a poll stays below 0.1 us with 128 peers
 constexpr int kBudget = 32;        ///< cells taken from one ring before the next one, some 2 us of small messages
 constexpr int kSpillBudget = 128;  ///< the same of spill cells, whose messages carry no data of users
 
@@ -64,39 +57,12 @@ bool ShmPath::find_senders() {
   return found;
 }
 
-bool ShmPath::peek(Lane& lane, PeekedMessage& arrival) {
-  auto& peer = static_cast<Peer&>(lane);
-  if (peer.diverted) [[unlikely]]
-    return false;
-  shm::Cell& cell = peer.in_cells[peer.expected % shm::kCells];
-  const uint64_t word = cell.word.load(std::memory_order_acquire);
-  if (uint32_t(word >> 32) != peer.expected) return false;
-  const auto info = uint32_t(word);
-  arrival.header = &cell.header;
-  arrival.bytes = info & ((uint32_t{1} << shm::kKindShift) - 1);
-  const auto kind = shm::CellKind(info >> shm::kKindShift);
-  arrival.payload = cell.body;
-  if (kind == shm::CellKind::message) [[likely]]
-    return true;
-  if (kind == shm::CellKind::moved) return false;
-  shm::Chunk chunk;
-  std::memcpy(&chunk, cell.body, sizeof chunk);
-  arrival.payload = peer.in_ring + chunk.offset;
-  return kind == shm::CellKind::first && arrival.bytes == chunk.total_bytes;
-}
+bool ShmPath::peek(Lane& lane, PeekedMessage& arrival) { return static_cast<Peer&>(lane).in.peek(arrival); }
 
 void ShmPath::take(Lane& lane) {
   auto& peer = static_cast<Peer&>(lane);
-  const shm::Cell& cell = peer.in_cells[peer.expected % shm::kCells];
-  const auto kind = shm::CellKind(uint32_t(cell.word.load(std::memory_order_relaxed)) >> shm::kKindShift);
-  if (kind != shm::CellKind::message) {
-    shm::Chunk chunk;
-    std::memcpy(&chunk, cell.body, sizeof chunk);
-    TERN_DEBUG_ASSERT(chunk.end >= peer.in_consumed);
-    peer.in_consumed = chunk.end;
-  }
-  peer.streak = 0;
-  ++peer.expected;
+  peer.in.take();
+  peer.out.note_arrival();
   give_back(peer);
 }
 
@@ -108,35 +74,28 @@ int ShmPath::poll_lane(Lane& lane) {
   return done;
 }
 
-bool ShmPath::next_is_here(const Peer& peer) const {
-  const std::atomic<uint64_t>& word = peer.diverted ? peer.in_spill[peer.expected % node_->spill_cells()].word
-                                                    : peer.in_cells[peer.expected % shm::kCells].word;
-  return uint32_t(word.load(std::memory_order_acquire) >> 32) == peer.expected;
-}
-
 int ShmPath::drain(Peer& peer) {
-  if (peer.diverted) [[unlikely]]
+  if (peer.in.diverted()) [[unlikely]]
     return drain_spill(peer);
   int taken = 0;
-  while (taken < kBudget && !peer.diverted) {
-    shm::Cell& cell = peer.in_cells[peer.expected % shm::kCells];
-    const uint64_t word = cell.word.load(std::memory_order_acquire);
-    if (uint32_t(word >> 32) != peer.expected) break;
+  while (taken < kBudget && !peer.in.diverted()) {
+    uint32_t info;
+    const shm::Cell* cell = peer.in.next(info);
+    if (!cell) break;
     // Not for the first: its successor may not be written yet, and its sender would have to get the line back.
-    if (taken != 0) __builtin_prefetch(&peer.in_cells[(peer.expected + kCellsAhead) % shm::kCells]);
-    peer.streak = 0;
-    const auto info = uint32_t(word);
-    if (shm::CellKind(info >> shm::kKindShift) == shm::CellKind::message) [[likely]] {
+    if (taken != 0) peer.in.prefetch_cell();
+    peer.out.note_arrival();
+    if (shm::kind_of(info) == shm::CellKind::message) [[likely]] {
       TERN_DEBUG_ASSERT(info <= shm::kInlineBytes && !peer.landing_open);
-      sink_.on_message(peer, cell.header, cell.body, info);  // kind message is 0: the rest is the length
-    } else if (shm::CellKind(info >> shm::kKindShift) == shm::CellKind::moved) [[unlikely]] {
-      peer.diverted = true;
-      TERN_DEBUG_ASSERT(!peer.landing_open && node_->spill_cells() != 0);
+      sink_.on_message(peer, cell->header, cell->body, info);  // kind message is 0: the rest is the length
+    } else if (shm::kind_of(info) == shm::CellKind::moved) [[unlikely]] {
+      TERN_DEBUG_ASSERT(!peer.landing_open);
+      peer.in.divert();
     } else {
-      if (taken != 0) prefetch_chunk(peer, peer.expected + kChunksAhead);
-      receive_chunk(peer, cell, info);
+      if (taken != 0) peer.in.prefetch_chunk();
+      receive_chunk(peer, *cell, info);
     }
-    ++peer.expected;
+    peer.in.step();
     ++taken;
     give_back(peer);
   }
@@ -145,42 +104,30 @@ int ShmPath::drain(Peer& peer) {
 
 int ShmPath::drain_spill(Peer& peer) {
   int taken = 0;
-  while (taken < kSpillBudget && peer.diverted && next_is_here(peer)) {
-    const shm::SpillCell& cell = peer.in_spill[peer.expected % node_->spill_cells()];
-    const auto info = uint32_t(cell.word.load(std::memory_order_relaxed));
-    peer.streak = 0;
-    if (shm::CellKind(info >> shm::kKindShift) == shm::CellKind::moved) {
-      peer.diverted = false;
+  while (taken < kSpillBudget && peer.in.diverted()) {
+    uint32_t info;
+    const shm::SpillCell* cell = peer.in.next_spilled(info);
+    if (!cell) break;
+    peer.out.note_arrival();
+    if (shm::kind_of(info) == shm::CellKind::moved) {
+      peer.in.return_to_ring();
     } else {
-      TERN_ASSERT(info <= sizeof cell.body);
-      sink_.on_message(peer, cell.header, cell.body, info);
+      TERN_ASSERT(info <= sizeof cell->body);
+      sink_.on_message(peer, cell->header, cell->body, info);
     }
-    ++peer.expected;
+    peer.in.step();
     ++taken;
     give_back(peer);
   }
   return taken;
 }
 
-/// Asks for the data of the message in the cell with this sequence number, if it was written already.
-void ShmPath::prefetch_chunk(Peer& peer, uint32_t sequence) {
-  const shm::Cell& cell = peer.in_cells[sequence % shm::kCells];
-  const uint64_t word = cell.word.load(std::memory_order_acquire);
-  if (uint32_t(word >> 32) != sequence || shm::CellKind(uint32_t(word) >> shm::kKindShift) == shm::CellKind::message)
-    return;
-  shm::Chunk chunk;
-  std::memcpy(&chunk, cell.body, sizeof chunk);
-  const uint32_t bytes = std::min<uint32_t>(uint32_t(word) & ((uint32_t{1} << shm::kKindShift) - 1), kMaxChunkAhead);
-  for (uint32_t line = 0; line < bytes; line += shm::kLine) __builtin_prefetch(peer.in_ring + chunk.offset + line);
-}
-
-void ShmPath::receive_chunk(Peer& peer, shm::Cell& cell, uint32_t info) {
-  const uint32_t bytes = info & ((uint32_t{1} << shm::kKindShift) - 1);
-  shm::Chunk chunk;
-  std::memcpy(&chunk, cell.body, sizeof chunk);
+void ShmPath::receive_chunk(Peer& peer, const shm::Cell& cell, uint32_t info) {
+  const uint32_t bytes = shm::bytes_of(info);
+  const shm::Chunk chunk = shm::RingReader::chunk_in(cell);
   TERN_ASSERT(size_t{chunk.offset} + bytes <= node_->ring_bytes());
-  const std::byte* data = peer.in_ring + chunk.offset;
-  if (shm::CellKind(info >> shm::kKindShift) == shm::CellKind::first) {
+  const std::byte* data = peer.in.data(chunk);
+  if (shm::kind_of(info) == shm::CellKind::first) {
     if (bytes == chunk.total_bytes) {
       sink_.on_message(peer, cell.header, data, bytes);
     } else {
@@ -189,43 +136,34 @@ void ShmPath::receive_chunk(Peer& peer, shm::Cell& cell, uint32_t info) {
       peer.landing_total = peer.landing_left = chunk.total_bytes;
       peer.landing = sink_.on_header(peer, cell.header, chunk.total_bytes);
       peer.landing_open = true;
-      peer.stream_in_ns = is_timed(peer.landing.target, chunk.total_bytes) ? chunk.began_ns : 0;
+      peer.stream_in_ns = memory_.is_timed(peer.landing.target, chunk.total_bytes) ? chunk.began_ns : 0;
       land(peer, data, bytes);
     }
   } else {
     land(peer, data, bytes);
   }
-  TERN_DEBUG_ASSERT(chunk.end >= peer.in_consumed);
-  peer.in_consumed = chunk.end;
+  peer.in.consume(chunk);
 }
 
 void ShmPath::land(Peer& peer, const std::byte* data, size_t bytes) {
   TERN_ASSERT(peer.landing_open && bytes <= peer.landing_left);
   peer.landing.target.unpack(data, bytes);
-  publish_heartbeat();
+  memory_.publish_heartbeat();
   peer.landing_left -= bytes;
   if (peer.landing_left != 0) return;
   peer.landing_open = false;
-  if (peer.stream_in_ns != 0) streamed(peer);
+  if (peer.stream_in_ns != 0) memory_.streamed(peer, peer.landing_total, peer.stream_in_ns);
   sink_.on_landed(peer, peer.landing_header, peer.landing, peer.landing_total, Error());
 }
 
 /// Tells the sender now and then how much was consumed: each time costs it a cache miss when it looks.
 inline void ShmPath::give_back(Peer& peer) {
-  if (peer.expected - 1 - peer.published < cell_quantum_ && peer.in_consumed - peer.in_published < quantum_) [[likely]]
-    return;
-  give_back_now(peer);
+  if (peer.in.owes(cell_quantum_, quantum_)) [[unlikely]]
+    give_back_now(peer);
 }
 
 void ShmPath::give_back_now(Peer& peer) {
-  if (peer.published == peer.expected - 1 && peer.in_published == peer.in_consumed) return;
-  peer.published = peer.expected - 1;
-  TERN_DEBUG_ASSERT(int32_t(peer.published - peer.in_progress->cells.load(std::memory_order_relaxed)) >= 0);
-  TERN_DEBUG_ASSERT(peer.in_consumed >= peer.in_published);
-  peer.in_published = peer.in_consumed;
-  peer.in_progress->cells.store(peer.published, std::memory_order_release);
-  peer.in_progress->data.store(peer.in_published, std::memory_order_release);
-  node_->notify(peer.slot, shm::kWantsSpace);
+  if (peer.in.give_back()) node_->notify(peer.slot, shm::kWantsSpace);
 }
 
 }  // namespace tern
