@@ -45,7 +45,7 @@ bool Checks::may_be_of_session(uint64_t context) const {
 }
 
 void Checks::report_unreceived() {
-  for (const PendingMessage& pending : world_.process->p2p().pending_messages()) {
+  for (const PendingMessage& pending : world_.process->p2p().report().pending()) {
     if (pending.kind != PendingMessage::Kind::message || !pending.of_user) continue;
     if (may_be_of_session(pending.context)) continue;
     report(fmt::format("at MPI_Finalize a message was never received: {}", pending.text()));
@@ -54,7 +54,7 @@ void Checks::report_unreceived() {
 
 Error Checks::finalize() {
   world_.call_name = "MPI_Finalize";
-  check_thread_of_finalize();
+  threads_.check_finalize();
   messages_.finalize();
   if (Error error = collective(world_.process->world())) return error;
   // What others have sent before their MPI_Finalize is on its way at most.
@@ -63,7 +63,7 @@ Error Checks::finalize() {
   const uint64_t end_ns = process.clock().now_ns() + kLook_ns;
   while (process.clock().now_ns() < end_ns) process.progress().look();
   report_unreceived();
-  report_threads();
+  threads_.check_count();
   // Beside an open session the World Model owns only what was made from its communicators and groups.
   const bool session_open = world_.running > 1;
   report_left(world_.comms, "communicator is", "communicators are", "not freed", [&](const Communicator& comm) {

@@ -52,7 +52,7 @@ void tell_of_messages(World& world) {
   if (world.counted().unexpected_queue == 0) return;
   std::string first;
   size_t messages = 0;
-  for (const PendingMessage& pending : world.process->p2p().pending_messages()) {
+  for (const PendingMessage& pending : world.process->p2p().report().pending()) {
     if (pending.kind != PendingMessage::Kind::message) continue;
     const bool collective = std::string_view(pending.communicator).ends_with(" (collective)");
     if (!pending.of_user && !collective) continue;

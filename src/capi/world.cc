@@ -201,7 +201,7 @@ Error World::start(int required_level) {
     checking = process->tunables().check_arguments != 0;
     check_if_asked();
     process->hang_watch().set_call(&call_name);
-    process->p2p().name_contexts([this](uint64_t context) {
+    process->p2p().report().name_contexts([this](uint64_t context) {
       std::string name;
       comms.for_each([&](const Communicator& comm) {
         if (comm.context() >> 2 == context >> 2) name = report_name(comm);

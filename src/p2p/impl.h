@@ -8,6 +8,7 @@
 //   unexpected.h          messages without their receive
 //   library_buffers.h     memory for hybrid sends
 //   transfers.h           puts and gets
+//   receive_looks.h       which receives look before they are posted, and are announced
 //   announcements.h       the receiver first: its receives are announced
 //   eager.h               small messages
 //   copy_out.h            copying to a library buffer after all
@@ -42,6 +43,7 @@
 #include "p2p/protocols/hybrid.h"
 #include "p2p/protocols/protocol.h"
 #include "p2p/protocols/protocol_choice.h"
+#include "p2p/protocols/receive_looks.h"
 #include "p2p/protocols/rendezvous_receive.h"
 #include "p2p/protocols/rendezvous_send.h"
 
@@ -66,7 +68,7 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   void begin_large(ReceiveRequest& receive);
   [[gnu::noinline]] void begin_with_queues(ReceiveRequest& receive);
   void take(ReceiveRequest& receive, UnexpectedMessage& message);
-  void use_tuple_queues();
+  void use_tuple_queues(const Tunables& t);
   UnexpectedMessage* find_visible(int source, int tag, uint64_t context);
   UnexpectedMessage* look(int source, int tag, uint64_t context);
   UnexpectedMessage* await(int source, int tag, uint64_t context);
@@ -102,8 +104,7 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   ProgressEngine& progress;
   Recorder* const tracer;  ///< null: no events are recorded
   const RendezvousPolicy policy;
-  size_t announce_from_bytes = SIZE_MAX;  ///< shortest receive that is announced, over all paths
-  size_t look_from_bytes = SIZE_MAX;      ///< shortest that needs a look: the same; 0 with tuple queues
+  ReceiveLooks looks;
   ProtocolCounters counters;
 
   Endpoints endpoints;
@@ -126,7 +127,6 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   HybridSender hybrid;
   SendCancels cancels;
   std::unique_ptr<Tuples> tuples;  ///< null: no mode or communicator wants them
-  const Tunables tunables;
 };
 
 }  // namespace tern

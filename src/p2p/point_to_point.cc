@@ -1,8 +1,6 @@
 #include "p2p/point_to_point.h"
 
 #include <algorithm>
-#include <string>
-#include <string_view>
 
 #include "p2p/engines.h"
 #include "p2p/impl.h"
@@ -53,16 +51,15 @@ PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t, Counters& counts)
       announced_sender(sends, puts, rendezvous_sender, control, counters, policy.mode),
       choice(policy, buffers, counters),
       hybrid(p, endpoints, sends, buffers, choice, announced_sender, rendezvous_sender, counters),
-      cancels(sends, announced_sender, eager_receiver, unexpected, control),
-      tunables(t) {}
+      cancels(sends, announced_sender, eager_receiver, unexpected, control) {}
 
 // From now on every message is looked at. Without a path that has queues there is nothing to look for.
-void PointToPoint::Impl::use_tuple_queues() {
+void PointToPoint::Impl::use_tuple_queues(const Tunables& t) {
   const auto& paths = endpoints.paths();
   if (tuples || std::none_of(paths.begin(), paths.end(), [](Path* path) { return path->tuple_queues(); })) return;
   const bool everywhere = policy.mode == RendezvousMode::tupleq;
-  tuples = std::make_unique<Tuples>(progress, endpoints, sends, receives, unexpected, control, tunables, everywhere);
-  look_from_bytes = 0;
+  tuples = std::make_unique<Tuples>(progress, endpoints, sends, receives, unexpected, control, t, everywhere);
+  looks.look_always();
   endpoints.want_tuple_queues();
 }
 
@@ -70,38 +67,25 @@ PointToPoint::Impl::~Impl() = default;
 
 PointToPoint::PointToPoint(ProgressEngine& progress, const Tunables& tunables, Counters* counters)
     : progress_(progress),
-      impl_(std::make_unique<Impl>(progress, tunables, counters ? *counters : progress.counters())) {}
+      impl_(std::make_unique<Impl>(progress, tunables, counters ? *counters : progress.counters())),
+      tunables_(tunables) {}
 
 PointToPoint::~PointToPoint() = default;
 
 Sink& PointToPoint::sink() { return *impl_; }
 
-const Tunables& PointToPoint::tunables() const { return impl_->tunables; }
-
 void PointToPoint::add_path(Path& path) {
   impl_->endpoints.add_path(path);
   const size_t announce_from_bytes = path.properties().announce_from_bytes;
-  if (is_customised(impl_->policy.mode, false) && announce_from_bytes != 0)
-    impl_->announce_from_bytes = std::min(impl_->announce_from_bytes, announce_from_bytes);
-  if (impl_->policy.mode == RendezvousMode::tupleq) impl_->use_tuple_queues();
-  if (!impl_->tuples) impl_->look_from_bytes = impl_->announce_from_bytes;
+  if (is_customised(impl_->policy.mode, false)) impl_->looks.add_path(announce_from_bytes);
+  if (impl_->policy.mode == RendezvousMode::tupleq) impl_->use_tuple_queues(tunables_);
   const RemoteMemory* memory = path.remote_memory();
   if (path.copy_arbiter() && memory && !memory->remote_properties().autonomous)
     impl_->heartbeat.set_arbiter(*path.copy_arbiter());
 }
 
-std::string PointToPoint::without_tuple_queues() const {
-  std::string names;
-  for (Path* path : impl_->endpoints.paths()) {
-    const std::string_view name = path->properties().name;
-    if (name == "self" || path->tuple_queues()) continue;
-    names += (names.empty() ? "" : ", ") + std::string(name.empty() ? "of several lanes" : name);
-  }
-  return names;
-}
-
 void PointToPoint::set_hints(uint64_t context, const MessageHints& hints) {
-  if (hints.tuple_queues) impl_->use_tuple_queues();
+  if (hints.tuple_queues) impl_->use_tuple_queues(tunables_);
   if (impl_->tuples) impl_->tuples->set_hints(context, hints);
 }
 
@@ -128,8 +112,7 @@ Need PointToPoint::pending() const {
 void PointToPoint::include(Engines& engines) {
   engines_ = &engines;
   for (uint32_t i = 0; i < engines.count(); ++i) {
-    engines[i].p2p.name_contexts(
-        [this](uint64_t context) { return name_of_context_ ? name_of_context_(context) : std::string(); });
+    engines[i].p2p.report().name_contexts([this](uint64_t context) { return report_.name_of(context); });
   }
 }
 

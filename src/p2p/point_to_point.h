@@ -13,17 +13,16 @@
 #include "base/tunables.h"
 #include "datatype/datatype.h"
 #include "p2p/message_hints.h"
-#include "p2p/pending.h"
+#include "p2p/report.h"
 #include "p2p/request.h"
 #include "progress/engine.h"
 
 namespace tern {
 
-class Endpoints;          // p2p/core/endpoint.h
-class Engines;            // p2p/engines.h
-class Path;               // fabric/path.h
-class Sink;               // fabric/path.h
-struct ProtocolCounters;  // p2p/protocols/protocol.h
+class Endpoints;  // p2p/core/endpoint.h
+class Engines;    // p2p/engines.h
+class Path;       // fabric/path.h
+class Sink;       // fabric/path.h
 
 /// How a short call may end. `never`: it takes the ordinary way, however long it waits.
 enum class Shortly : uint8_t { done, not_yet, never };
@@ -74,9 +73,6 @@ class PointToPoint {
   void add_path(Path& path);
   /// The peers of this rank; other floors send and receive messages of their own through them.
   Endpoints& endpoints();
-
-  /// Names of the paths to other ranks that have no tuple queues, separated by commas.
-  std::string without_tuple_queues() const;
 
   /// What is known of a context's messages from now on (tuple queues use it). The peers' need not be the same.
   void set_hints(uint64_t context, const MessageHints& hints);
@@ -130,18 +126,9 @@ class PointToPoint {
   /// A request that is complete from the start (MPI_PROC_NULL, empty collectives).
   Request* completed(const Status& status = kEmptyStatus);
 
-  ProtocolCounters counters() const;
-  /// Receives that their senders know of and that are not complete.
-  uint32_t open_announcements() const;
-  /// The counters in words: a line, empty when no large message was sent or received.
-  std::string statistics() const;
-  /// What is pending, in words, for the hang report: some lines.
-  std::string report() const;
-  /// What is pending, as data.
-  std::vector<PendingMessage> pending_messages() const;
-  /// How reports call the communicator of a context id; the predefined ones have their names without that.
-  /// Empty: it knows none.
-  void name_contexts(std::function<std::string(uint64_t context)> name) { name_of_context_ = std::move(name); }
+  /// What its messages are doing.
+  const MessageReport& report() const { return report_; }
+  MessageReport& report() { return report_; }
   /// How many peers have been lost so far, and whether this one has: for those that wait for a peer by other means
   /// than messages.
   uint32_t losses() const;
@@ -157,23 +144,23 @@ class PointToPoint {
   static constexpr int kTagUpperBound = 0x7fffffff;
 
   ProgressEngine& progress() { return progress_; }
-  const Tunables& tunables() const;
+  const Tunables& tunables() const { return tunables_; }
   /// Where paths deliver.
   Sink& sink();
 
   /// The inside (p2p/impl.h); named here for its own request types.
   struct Impl;
-  /// For debuggers (capi/debug_view.h).
-  Impl& inside() { return *impl_; }
-
- private:
+  /// For debuggers (capi/debug_view.h) and reports.
+  Impl& inside() const { return *impl_; }
   /// Visits the messages of all engines, which are closed then. True: `fits` was true of all.
   bool each_engine(const std::function<bool(const PointToPoint&)>& fits) const;
 
+ private:
   ProgressEngine& progress_;
   std::unique_ptr<Impl> impl_;
   Engines* engines_ = nullptr;  ///< null: none
-  std::function<std::string(uint64_t)> name_of_context_;
+  MessageReport report_{*this};
+  const Tunables tunables_;
 };
 
 }  // namespace tern

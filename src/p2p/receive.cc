@@ -24,7 +24,7 @@ namespace tern {
 // What every receive goes through, inlined into the calls.
 [[gnu::always_inline]] inline void PointToPoint::Impl::begin_now(ReceiveRequest& receive) {
   receives.open(receive);
-  if (receive.capacity >= look_from_bytes) [[unlikely]] {
+  if (looks.looks(receive.capacity)) [[unlikely]] {
     begin_large(receive);
   } else {
     take_or_post(receive);
@@ -73,7 +73,7 @@ int PointToPoint::poll_shortly(PeerId from) {
 }
 
 Request* PointToPoint::ireceive_shortly(const ReceiveArguments& a) {
-  if (size_t(a.count) * a.type->size() >= impl_->look_from_bytes) return nullptr;
+  if (impl_->looks.looks(size_t(a.count) * a.type->size())) return nullptr;
   const UnexpectedMessage* message = impl_->unexpected.find(a.context, a.source, a.tag);
   if (message && (message->header.kind != wire::Kind::eager || message->arriving)) return nullptr;
   ReceiveRequest& request = impl_->make_receive(a);
@@ -120,7 +120,7 @@ void PointToPoint::Impl::begin_large(ReceiveRequest& receive) {
 // The same, and any receive, where there are tuple queues.
 void PointToPoint::Impl::begin_with_queues(ReceiveRequest& receive) {
   const bool queued = tuples->wants(receive.context) && (!receive.from || receive.from->tuples);
-  const bool announced = !queued && receive.capacity >= announce_from_bytes;
+  const bool announced = !queued && looks.announces(receive.capacity);
   std::optional<RendezvousReceiver::Hold> hold;
   if (!receive.stays) hold.emplace(rendezvous_receiver);
   if (announced) look_at(receive.from);

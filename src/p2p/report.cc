@@ -1,4 +1,5 @@
-// What a rank says when it is asked what it waits for.
+#include "p2p/report.h"
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -17,29 +18,29 @@ bool of_user(uint64_t context) { return (context & 3) == 0; }
 
 }  // namespace
 
-ProtocolCounters PointToPoint::counters() const {
-  ProtocolCounters all = impl_->counters;
+ProtocolCounters MessageReport::counters() const {
+  ProtocolCounters all = p2p_.inside().counters;
   for (size_t i = 0; i < kProtocolCount; ++i) {
-    for (uint64_t messages : impl_->sends.counts().*kSentCounters[i].messages) all.sent[i] += messages;
+    for (uint64_t messages : p2p_.inside().sends.counts().*kSentCounters[i].messages) all.sent[i] += messages;
   }
-  each_engine([&](const PointToPoint& p2p) {
-    all += p2p.counters();
+  p2p_.each_engine([&](const PointToPoint& p2p) {
+    all += p2p.report().counters();
     return true;
   });
   return all;
 }
 
-uint32_t PointToPoint::open_announcements() const {
+uint32_t MessageReport::open_announcements() const {
   uint32_t open = 0;
-  impl_->endpoints.for_each([&](const Endpoint& peer) { open += peer.announced.open; });
-  each_engine([&](const PointToPoint& p2p) {
-    open += p2p.open_announcements();
+  p2p_.inside().endpoints.for_each([&](const Endpoint& peer) { open += peer.announced.open; });
+  p2p_.each_engine([&](const PointToPoint& p2p) {
+    open += p2p.report().open_announcements();
     return true;
   });
   return open;
 }
 
-std::string PointToPoint::statistics() const {
+std::string MessageReport::statistics() const {
   const ProtocolCounters c = counters();
   std::string out;
   auto add = [&](const char* name, uint64_t value) {
@@ -70,14 +71,14 @@ std::string PointToPoint::statistics() const {
   return out.empty() ? out : "  large messages: " + out + "\n";
 }
 
-std::vector<PendingMessage> PointToPoint::pending_messages() const {
-  Impl& impl = *impl_;
+std::vector<PendingMessage> MessageReport::pending() const {
+  PointToPoint::Impl& impl = p2p_.inside();
   std::vector<PendingMessage> all;
   const auto communicator = [&](uint64_t context) {
     const char* plane = of_user(context) ? "" : (context & 3) == 1 ? " (collective)" : " (being created)";
     const uint64_t id = context >> 2;
     std::string name = id == 1 ? "MPI_COMM_WORLD" : id == 2 ? "MPI_COMM_SELF" : "";
-    if (name.empty() && name_of_context_) name = name_of_context_(context);
+    if (name.empty()) name = name_of(context);
     return (name.empty() ? "a communicator that this rank has freed, or not made yet" : name) + plane;
   };
   impl.receives.matching.for_each_posted([&](PostedReceive& posted) {
@@ -98,17 +99,17 @@ std::vector<PendingMessage> PointToPoint::pending_messages() const {
     all.push_back({record_of(send.protocol).report(send), a.context, communicator(a.context), of_user(a.context),
                    int(a.peer), int(a.peer), a.tag, a.type ? uint64_t(a.count) * a.type->size() : 0});
   });
-  each_engine([&](const PointToPoint& p2p) {
-    std::vector<PendingMessage> more = p2p.pending_messages();
+  p2p_.each_engine([&](const PointToPoint& p2p) {
+    std::vector<PendingMessage> more = p2p.report().pending();
     all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     return true;
   });
   return all;
 }
 
-std::string PointToPoint::report() const {
+std::string MessageReport::text() const {
   std::string out;
-  const std::vector<PendingMessage> all = pending_messages();
+  const std::vector<PendingMessage> all = pending();
   const auto add = [&](PendingMessage::Kind kind, const char* title) {
     size_t count = 0;
     for (const PendingMessage& pending : all) {
@@ -124,12 +125,12 @@ std::string PointToPoint::report() const {
   add(PendingMessage::Kind::moving, "sends whose data is on its way");
   uint32_t queued = 0;
   const auto add_queued = [&queued](const PointToPoint& p2p) {
-    const Sends& sends = p2p.impl_->sends;
+    const Sends& sends = p2p.inside().sends;
     queued += sends.open() - std::min(sends.open(), sends.named());
     return true;
   };
-  add_queued(*this);
-  each_engine(add_queued);
+  add_queued(p2p_);
+  p2p_.each_engine(add_queued);
   if (queued != 0) out += "  small sends that wait for room on the way: " + std::to_string(queued) + "\n";
   return out.empty() ? "  no message is pending\n" : out;
 }

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string_view>
 
 #include "base/config_file.h"
 #include "base/kernel_calls.h"
@@ -31,6 +32,7 @@
 #include "fabric/tcp/tcp_path.h"
 #include "fabric/udp/kernel_port.h"
 #include "fabric/udp/udp_path.h"
+#include "p2p/core/endpoint.h"
 #include "process/launch/clients.h"
 #include "progress/kernel_wait.h"
 
@@ -507,10 +509,21 @@ void Wireup::share_adapter() {
   rdma_->share_adapter(std::move(words), node_->block(node_->my_slot()).adapter);
 }
 
+// Names of the paths to other ranks that have no tuple queues, separated by commas.
+std::string without_tuple_queues(const std::vector<Path*>& paths) {
+  std::string names;
+  for (Path* path : paths) {
+    const std::string_view name = path->properties().name;
+    if (name == "self" || path->tuple_queues()) continue;
+    names += (names.empty() ? "" : ", ") + std::string(name.empty() ? "of several lanes" : name);
+  }
+  return names;
+}
+
 // What was asked for and cannot be had: one warning a job.
 void Wireup::warn_of_unused() {
   if (process_->world_rank() != 0 || process_->world_size() == 1) return;
-  const std::string without = process_->p2p().without_tuple_queues();
+  const std::string without = without_tuple_queues(process_->p2p().endpoints().paths());
   if (process_->tunables().rendezvous == "tupleq" && !without.empty()) {
     process_->log().warn(
         "TERN_RENDEZVOUS=tupleq: the path " + without +

@@ -109,7 +109,7 @@ void HangMonitor::print(uint64_t now) {
   char head[160];
   std::snprintf(head, sizeof head, "[tern rank %d] waiting in %s for %.1f s\n", rank_, name ? name : "MPI",
                 double(now - since_ns_) * 1e-9);
-  const std::string page = head + p2p_.report() + ways() + more();
+  const std::string page = head + p2p_.report().text() + ways() + more();
   // One write, so that the pages of several ranks do not mix.
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, page.data(), page.size());
 }
@@ -122,7 +122,7 @@ void HangMonitor::tell(uint64_t now, bool by_itself) {
   if (call_ && *call_) report.call = *call_;
   if (surroundings_.place) report.place = surroundings_.place();
   if (surroundings_.collective) report.collective = surroundings_.collective();
-  report.pending = p2p_.pending_messages();
+  report.pending = p2p_.report().pending();
   if (surroundings_.on_the_way) report.notes = surroundings_.on_the_way();
   report.moving = !report.notes.empty();
   const std::string lines = more();

@@ -214,7 +214,7 @@ Error Process::finish() {
   bool over = bool(error);  // after an error it is not asked again
   progress_.wait_until([&] { return over = over || launcher_->barrier_is_over(error); }, EndedBy::launcher);
   if (tunables_.rendezvous_statistics != 0) {
-    std::string said = "[tern rank " + std::to_string(world_rank()) + "]" + p2p_.statistics();
+    std::string said = "[tern rank " + std::to_string(world_rank()) + "]" + p2p_.report().statistics();
     if (said.back() == '\n') static_cast<void>(!write(2, said.data(), said.size()));
   }
   if (error) return error;

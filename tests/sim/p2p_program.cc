@@ -391,7 +391,7 @@ std::string Actor::describe() const {
             ", tag " + std::to_string(receipt.tag) + (r.cancel_asked ? ", cancel asked" : "") +
             (r.request->complete() ? ", complete" : "");
   }
-  return text + "\n" + p2p_.report() + (p2p_.quiet() ? "" : "  not quiet\n");
+  return text + "\n" + p2p_.report().text() + (p2p_.quiet() ? "" : "  not quiet\n");
 }
 
 namespace {

@@ -45,8 +45,8 @@ Report run_program(uint64_t seed, bool faults) {
   WorldOptions options = random_world(rng, seed, faults);
   Plan plan = Plan::random(rng, options.ranks, {options.network.eager_bytes, options.network.hybrid_bytes});
   return run_plan(options, plan, [](Process& process) {
-    total_counters += process.p2p().counters();
-    EXPECT_EQ(process.p2p().open_announcements(), 0u);
+    total_counters += process.p2p().report().counters();
+    EXPECT_EQ(process.p2p().report().open_announcements(), 0u);
   });
 }
 

@@ -80,8 +80,8 @@ Report run_program(uint64_t seed, bool faults) {
                            {size_t(options.tunables.rdma_eager_bytes), size_t(options.tunables.rdma_hybrid_bytes)});
   SCOPED_TRACE(options.tunables.rdma_channels);
   return run_plan(options, plan, [](Process& process) {
-    total_counters += process.p2p().counters();
-    EXPECT_EQ(process.p2p().open_announcements(), 0u);
+    total_counters += process.p2p().report().counters();
+    EXPECT_EQ(process.p2p().report().open_announcements(), 0u);
   });
 }
 
@@ -208,7 +208,7 @@ TEST(RdmaPath, WhoSleepsWakesWhenItsBufferIsFilledWithoutAFin) {
     } else {
       process.clock().charge_ns(kLate_ns);
       EXPECT_FALSE(p2p.send({data.data(), Count(data.size()), &byte, 0, 1, 0, kContext, SendMode::standard}));
-      EXPECT_EQ(p2p.counters().fins_saved, 1u);
+      EXPECT_EQ(p2p.report().counters().fins_saved, 1u);
       process.clock().charge_ns(kLate_ns);  // no word of it
     }
     p2p.progress().wait_until([&] { return p2p.quiet(); });

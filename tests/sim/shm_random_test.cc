@@ -50,9 +50,9 @@ Report run_program(uint64_t seed, bool faults) {
   const size_t eager = std::min<size_t>(size_t(options.tunables.shm_eager_bytes), options.shared_memory.ring_bytes / 4);
   Plan plan = Plan::random(rng, options.ranks, {eager, size_t(options.tunables.shm_hybrid_bytes)});
   return run_plan(options, plan, [](Process& process) {
-    total_counters += process.p2p().counters();
+    total_counters += process.p2p().report().counters();
     fetches += process.progress().counters().shm_fetches;
-    EXPECT_EQ(process.p2p().open_announcements(), 0u);
+    EXPECT_EQ(process.p2p().report().open_announcements(), 0u);
   });
 }
 

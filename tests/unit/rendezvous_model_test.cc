@@ -195,7 +195,7 @@ class Run {
     judge();
     for (Rank& rank : ranks_) {
       EXPECT_TRUE(rank.p2p.quiet());
-      EXPECT_EQ(rank.p2p.open_announcements(), 0u);
+      EXPECT_EQ(rank.p2p.report().open_announcements(), 0u);
     }
     EXPECT_EQ(ranks_[1].path.exposed(), 0u);
     EXPECT_LE(ranks_[0].path.exposed(), size_t(16)) << "more than library buffers";

@@ -45,11 +45,11 @@ struct TwoRanks {
   void await(int what) {
     while (common.words[what].load() == 0) sched_yield();
   }
-  uint64_t sent_by(Protocol protocol) { return p2p.counters().sent[size_t(protocol)]; }
+  uint64_t sent_by(Protocol protocol) { return p2p.report().counters().sent[size_t(protocol)]; }
   bool finish() {
     common_fence(common, 2);
     progress.wait_until([&] { return p2p.quiet(); });
-    EXPECT_EQ(p2p.open_announcements(), 0u);
+    EXPECT_EQ(p2p.report().open_announcements(), 0u);
     common_fence(common, 2);
     return true;
   }
@@ -125,7 +125,7 @@ TEST(ShmRendezvous, SenderWaitsForALateReceiver) {
       me.say(2 * i + 1);
     }
     if (rank == 0 && can_get) {
-      EXPECT_EQ(me.p2p.counters().copied_out, uint64_t(kMessages));
+      EXPECT_EQ(me.p2p.report().counters().copied_out, uint64_t(kMessages));
     }
     return me.finish();
   });
@@ -212,7 +212,7 @@ TEST(ShmRendezvous, LibraryBuffersRunOut) {
           me.p2p.wait(*request);
           request->release();
         }
-        EXPECT_GT(me.p2p.counters().no_buffer, 0u);
+        EXPECT_GT(me.p2p.report().counters().no_buffer, 0u);
         EXPECT_GE(me.sent_by(Protocol::hybrid), 5u);
       } else {
         me.await(round);

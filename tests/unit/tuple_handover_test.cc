@@ -152,7 +152,7 @@ class Run {
     if (!testing::Test::HasFailure()) judge();
     return true;
   }
-  uint64_t by_queue() { return ranks_[0].p2p.counters().sent[size_t(Protocol::tuple)] - by_queue_before_; }
+  uint64_t by_queue() { return ranks_[0].p2p.report().counters().sent[size_t(Protocol::tuple)] - by_queue_before_; }
 
  private:
   HandoverModel& prepare() {
