@@ -260,7 +260,7 @@ def emit_entry(function, large, numbers):
         out.append(f"  if (call.checking() && !({text}))\n    return {fail}();")
     out += _described(function, comm)
     if function.stem in COLLECTIVE_WITHOUT_DATA:
-        out.append(f"  if (call.checked()) [[unlikely]] {{\n    if (Error error = call.check_collective(*{comm}_)) "
+        out.append(f"  if (call.checks()) [[unlikely]] {{\n    if (Error error = call.check_collective(*{comm}_)) "
                    "return call.fail(std::move(error));\n  }")
     # A communicator or datatype that was not made has the null handle, as with MPICH and Open MPI.
     null_handles = "".join(kind_of(p).failed.replace("$", p.name) + " " for p in function.parameters if kind_of(p).failed)

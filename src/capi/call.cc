@@ -96,9 +96,10 @@ void Call::begin_observed(uintptr_t from) {
 void Call::made_observed(Request& request, MPI_Request* handle) {
   if (state_ & kVisits) give_to_engine(request, handle);
   if (timed()) record_request(*handle);
-  if (!checked()) return;
+  Checks* const checks = this->checks();
+  if (!checks) return;
   made_handle(&world_.requests, value_of(*handle));
-  world_.checks->bind(request);
+  checks->bind(request);
 }
 
 void Call::made_handle(const void* table, uintptr_t handle) const { world_.checks->given(table, handle); }
@@ -145,7 +146,7 @@ void Call::check_session(const Group& group) {
 void Call::leave() {
   if (state_ & kRecorded) world_.recorder->leave(function_, began_ns_);
   if (state_ & kTrouble) delete trouble_;
-  if ((state_ & kChecked) && world_.checks) world_.checks->leave();
+  if (Checks* checks = this->checks()) checks->leave();
   if (state_ & kVisits) end_visits();
   if (state_ & kEntered) world_.lock->leave();
   if (state_ & kLocked) world_.lock->release();

@@ -159,8 +159,8 @@ class Call {
   [[gnu::cold]] void record_arguments(CallArguments arguments, const Communicator* comm, const Datatype* type);
   /// The request that the call waits for, or made.
   [[gnu::cold]] void record_request(MPI_Request request);
-  /// TERN_CHECK: World::checks are there, and this call has told them that it has begun.
-  bool checked() const { return (state_ & kChecked) != 0; }
+  /// The seam of TERN_CHECK (checks.h): null without it; else this call has told it that it has begun.
+  Checks* checks() const { return (state_ & kChecked) ? world_.checks.get() : nullptr; }
   /// Neither that, nor does this call visit a message engine: one question for the most frequent calls.
   bool is_plain() const { return (state_ & (kChecked | kVisits)) == 0; }
   /// Objects of two sessions must not meet in one call (MPI 5.0, 11.3).
@@ -209,7 +209,7 @@ class Call {
     // "A group contains a reference to the session from which it was derived, and procedures on groups invoke the error
     // handler from that session" (9.3).
     if (!session_ && object && object->session != 0) session_ = world_.sessions.find(uintptr_t(object->session));
-    if (object && checked()) [[unlikely]]
+    if (object && checks()) [[unlikely]]
       check_session(*object);
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
@@ -251,7 +251,7 @@ class Call {
     object = world_.groups.find_unlocked(value_of(handle));
     if (!session_ && object && object->session != 0)
       session_ = world_.sessions.find_unlocked(uintptr_t(object->session));
-    if (object && checked()) [[unlikely]]
+    if (object && checks()) [[unlikely]]
       check_session(*object);
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
@@ -424,7 +424,7 @@ class Call {
   template <typename Table, typename Object, typename Handle>
   Handle given(Table& table, Object* object, Handle null) {
     const Handle handle = handle_of(table, object, null);
-    if (checked() && object) [[unlikely]]
+    if (checks() && object) [[unlikely]]
       made_handle(&table, value_of(handle));
     return handle;
   }

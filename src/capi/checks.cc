@@ -1,15 +1,11 @@
 #include "capi/checks.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
-#include "base/program_threads.h"
 #include "capi/call.h"
 #include "capi/call_site.h"
 #include "capi/coll_operands.h"
-#include "check/heap.h"
-#include "check/instruments.h"
 #include "check/type_summary.h"
 #include "fmt/format.h"
 #include "p2p/core/send_request.h"
@@ -23,12 +19,11 @@ Checks::Checks(World& world, bool fatal)
       fatal_(fatal),
       findings_{[this](const std::string& text) { report(text); }, [this] { return place(); },
                 [this] { return frames(); }},
+      threads_(world, findings_),
+      uses_(world, findings_, [this](int32_t handle) { return find_request(handle); }),
       messages_(world.process->p2p(), findings_),
       collectives_(world.process->p2p(), findings_),
-      buffers_(findings_, [this](int32_t handle) { return find_request(handle); }),
-      declarations_(findings_),
-      probes_(findings_),
-      sharing_(findings_) {
+      probes_(findings_) {
   call_sites();
   world.process->p2p().endpoints().register_kinds(wire::kFirstCheckKind, wire::kLastCheckKind, *this);
 }
@@ -40,8 +35,8 @@ std::string Checks::place() const {
   const CallStack stack = walk_stack();
   const size_t site = call_sites().first_outside(stack);
   const uintptr_t at = site != 0 && site < stack.depth ? stack.frames[site] : 0;
-  const std::lock_guard guard(inside_mutex_);
-  if (const Inside* mine = find_inside(std::this_thread::get_id())) call = mine->call;
+  if (const char* outermost = threads_.call()) call = outermost;
+  const std::lock_guard guard(places_mutex_);
   const auto [known, added] = places_.try_emplace(at);
   if (added && at != 0) {
     char where[256];
@@ -67,203 +62,28 @@ void Checks::report(const std::string& text) {
                told_.size() == kMaxTold ? "[tern] TERN_CHECK: further findings of this rank are not shown\n" : "");
 }
 
-// --- Threads (MPI 5.0, 11.6).
+// --- Calls.
 
-// At most one for each thread that is in MPI, which are few.
-Checks::Inside* Checks::find_inside(std::thread::id thread) const {
-  const auto found =
-      std::find_if(inside_.begin(), inside_.end(), [&](const Inside& inside) { return inside.thread == thread; });
-  return found == inside_.end() ? nullptr : &*found;
-}
-
-void Checks::enter(const char* call, bool any_time) {
-  const std::thread::id self = std::this_thread::get_id();
-  const char* other = nullptr;
-  {
-    const std::lock_guard guard(inside_mutex_);
-    if (Inside* mine = find_inside(self)) {
-      ++mine->depth;
-      return;
-    }
-    for (const Inside& inside : inside_) {
-      if (!inside.any_time) other = inside.call;
-    }
-    inside_.push_back({self, call, 1, any_time});
-  }
-  if (any_time) return;
-  if (other && world_.thread_level < MPI_THREAD_MULTIPLE) {
-    world_.abort_job(MPI_ERR_OTHER, fmt::format("TERN_CHECK: two threads are in MPI at the same time, which needs "
-                                                "MPI_THREAD_MULTIPLE: one is in {}, one calls {}",
-                                                other, place()));
-  }
-  if (world_.thread_level > MPI_THREAD_FUNNELED || told_of_thread_ || self == world_.main_thread ||
-      world_.main_thread == std::thread::id())
-    return;
-  told_of_thread_ = true;
-  report(
-      fmt::format("{} is called by another thread than the one that called MPI_Init, which needs "
-                  "MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE. Ask for it with MPI_Init_thread.",
-                  place()));
-}
+void Checks::enter(const char* call, bool any_time) { threads_.enter(call, any_time); }
 
 void Checks::leave() {
-  const std::thread::id self = std::this_thread::get_id();
-  {
-    const std::lock_guard guard(inside_mutex_);
-    Inside* mine = find_inside(self);
-    if (!mine || --mine->depth != 0) return;
-    inside_.erase(inside_.begin() + (mine - inside_.data()));
-  }
+  if (!threads_.leave()) return;
   session_.reset();
-  buffers_.leave();
-  sharing_.end();
-  std::erase_if(completing_, [&](const auto& entry) { return entry.second == self; });
+  uses_.end_of_call();
+  std::erase_if(completing_, [&](const auto& entry) { return entry.second == std::this_thread::get_id(); });
 }
 
-// What would go wrong in MPI_Finalize.
-void Checks::check_thread_of_finalize() {
-  const std::thread::id self = std::this_thread::get_id();
-  const char* other = nullptr;
-  {
-    const std::lock_guard guard(inside_mutex_);
-    for (const Inside& inside : inside_) {
-      if (inside.thread != self && !inside.any_time) other = inside.call;
-    }
-  }
-  if (other) {
-    world_.abort_job(MPI_ERR_OTHER,
-                     fmt::format("TERN_CHECK: {} while another thread is in {}. Let the threads wait for "
-                                 "each other before (MPI 5.0, 11.6.2).",
-                                 place(), other));
-  }
-  if (self != world_.main_thread && world_.main_thread != std::thread::id())
-    report(fmt::format("{} is called by another thread than MPI_Init (MPI 5.0, 11.6.2)", place()));
-}
-
-// Other threads' calls fall into the pause only if they come soon: to start or wake a thread takes up to some 100 us,
-// and several ms on a busy machine. Each place in the program pauses a few times only, since what happens there mostly
-// repeats.
-constexpr int kLongPausesOfPlace = 2, kPausesOfPlace = 10;
-constexpr auto kLongPause = std::chrono::milliseconds(20), kPause = std::chrono::milliseconds(2);
-
-void Checks::pause() {
-  if (threads() == 1 || world_.lock->in_round()) return;
-  const int earlier = pauses_[place()]++;
-  if (earlier >= kPausesOfPlace) return;
-  const auto length = earlier < kLongPausesOfPlace ? kLongPause : kPause;
-  // Below MPI_THREAD_MULTIPLE there may be no lock. Threads that do not call MPI touch buffers all the same.
-  if (!world_.lock) return std::this_thread::sleep_for(length);
-  const char* const call = world_.call_name;
-  const uint32_t depth = world_.lock->give_way();
-  std::this_thread::sleep_for(length);
-  world_.lock->come_back(depth);
-  world_.call_name = call;
-}
-
-size_t Checks::threads() {
-  const size_t all = program_threads(), others = check::threads_of_instruments();
-  return all > others ? all - others : 1;
-}
-
-void Checks::begin_alone(check::Sharing::Object object) {
-  if (world_.thread_level < MPI_THREAD_MULTIPLE) return;
-  sharing_.begin(object, true);
-  pause();
-}
-
-void Checks::uses_alone(const void* object) { begin_alone(check::Sharing::object(object)); }
-void Checks::uses_alone(const Communicator& comm) { begin_alone(check::Sharing::communicator(comm.context())); }
-
-void Checks::report_threads() {
-  const size_t threads = world_.thread_level == MPI_THREAD_SINGLE ? this->threads() : 1;
-  if (threads == 1) return;
-  report(
-      fmt::format("the program has {} threads at MPI_Finalize, but MPI was initialised for one only "
-                  "(MPI_THREAD_SINGLE). Call MPI_Init_thread with MPI_THREAD_FUNNELED if only the main thread calls "
-                  "MPI (MPI 5.0, 11.2.1).",
-                  threads));
-}
-
-// --- Buffers.
-
-// The sums are taken first of all, since what follows takes long, and another thread may change a buffer meanwhile.
-std::vector<uint32_t> Checks::look_at(const std::vector<Use>& uses, const Shared* shared) {
-  bool readable = true;
-  std::vector<uint32_t> sums = check::sums_of(uses, readable);
-  if (shared) share(*shared);
-  if (uses.empty()) return sums;
-  if (!readable) report("the buffer of " + place() + " reaches where no memory is. Are count and datatype right?");
-  for (const Use& use : uses) {
-    declarations_.check(use);
-    ask_instruments(use);
-  }
-  look_at_blocks(uses);
-  return sums;
-}
-
-void Checks::await_change(const std::vector<Use>& uses, const std::vector<uint32_t>& sums) {
-  if (uses.empty()) return;
-  pause();
-  bool readable = true;
-  if (check::sums_of(uses, readable) == sums) return;
-  report("another thread changes the buffer of " + place() +
-         " while the call uses it. Let the threads wait for each other.");
-}
-
-void Checks::ask_instruments(const Use& use) {
-  check::tell_thread_sanitizer(use);
-  switch (check::find_memory_fault(use)) {
-    case check::MemoryFault::none: break;
-    case check::MemoryFault::not_the_programs:
-      report("the buffer of " + place() +
-             " reaches behind its variable or block of memory, or was freed. Are count and datatype right?");
-      break;
-    case check::MemoryFault::never_written:
-      report("the buffer of " + place() + " holds bytes that the program has never written, and is sent.");
-  }
-}
-
-// Other threads would change the blocks meanwhile.
-void Checks::look_at_blocks(const std::vector<Use>& uses) {
-  if (threads() != 1) return;
-  check::Bytes all;
-  for (const Use& use : uses) all.add(check::Bytes::of(use.buffer, use.count, *use.type));
-  const check::HeapFault fault = check::find_heap_fault(all);
-  if (!fault.found()) return;
-  report(fault.freed
-             ? fmt::format("the buffer of {} lies in memory that the program has freed or never allocated.", place())
-             : fmt::format("the buffer of {} ends {} bytes behind its block of memory, which has {} bytes "
-                           "(malloc, new). Are count and datatype right?",
-                           place(), fault.excess, fault.bytes));
-}
-
-// Known to others during the pause: theirs may overlap.
-void Checks::use(const std::vector<Use>& uses, const Shared* shared) {
-  const std::vector<uint32_t> sums = look_at(uses, shared);
-  buffers_.use(uses);
-  await_change(uses, sums);
-}
-
-// Another thread may stage during the pause.
-void Checks::stage(const std::vector<Use>& uses, const Shared* shared) {
-  await_change(uses, look_at(uses, shared));
-  buffers_.stage(uses);
-}
+void Checks::uses_alone(const void* object) { uses_.begin_alone(check::Sharing::object(object)); }
+void Checks::uses_alone(const Communicator& comm) { uses_.begin_alone(check::Sharing::communicator(comm.context())); }
 
 // --- Point-to-point.
-
-void Checks::share(const Shared& shared) {
-  if (world_.thread_level < MPI_THREAD_MULTIPLE) return;
-  sharing_.begin(check::Sharing::communicator(shared.context), false);
-  if (!shared.type->is_predefined()) sharing_.begin(check::Sharing::object(shared.type), false);
-}
 
 // Whether a send waits for its receive is the library's choice, and a correct program does not depend on it (MPI 5.0,
 // 3.5). Here it waits, so that the hang report shows the deadlock that another library, or a longer message, would
 // have.
 Error Checks::send(const SendArguments& arguments, Count count, const Datatype& type) {
-  const Shared shared{arguments.context, &type};
-  use({Use{arguments.buffer, arguments.count, arguments.type, false}}, &shared);
+  const CheckedUses::Shared shared{arguments.context, &type};
+  uses_.use({Use{arguments.buffer, arguments.count, arguments.type, false}}, &shared);
   SendArguments synchronous = arguments;
   if (synchronous.mode == SendMode::standard) synchronous.mode = SendMode::synchronous;
   Request* request = messages_.isend(synchronous, count, type);
@@ -282,14 +102,14 @@ Error Checks::send(const SendArguments& arguments, Count count, const Datatype& 
 }
 
 Request* Checks::isend(const SendArguments& arguments) {
-  const Shared shared{arguments.context, arguments.type};
-  stage({Use{arguments.buffer, arguments.count, arguments.type, false}}, &shared);
+  const CheckedUses::Shared shared{arguments.context, arguments.type};
+  uses_.stage({Use{arguments.buffer, arguments.count, arguments.type, false}}, &shared);
   return messages_.isend(arguments, arguments.count, *arguments.type);
 }
 
 Error Checks::receive(const ReceiveArguments& arguments, Status& status) {
-  const Shared shared{arguments.context, arguments.type};
-  use({Use{arguments.buffer, arguments.count, arguments.type, true}}, &shared);
+  const CheckedUses::Shared shared{arguments.context, arguments.type};
+  uses_.use({Use{arguments.buffer, arguments.count, arguments.type, true}}, &shared);
   const check::Probes::Doubt doubt = probes_.receives(arguments.context, arguments.source, arguments.tag,
                                                       arguments.count * Count(arguments.type->size()));
   const std::string where = place();
@@ -305,8 +125,8 @@ Error Checks::receive(const ReceiveArguments& arguments, Status& status) {
 }
 
 Request* Checks::ireceive(const ReceiveArguments& arguments) {
-  const Shared shared{arguments.context, arguments.type};
-  stage({Use{arguments.buffer, arguments.count, arguments.type, true}}, &shared);
+  const CheckedUses::Shared shared{arguments.context, arguments.type};
+  uses_.stage({Use{arguments.buffer, arguments.count, arguments.type, true}}, &shared);
   probes_.receives(arguments.context, arguments.source, arguments.tag, 0);
   Request* request = world_.process->p2p().ireceive(arguments);
   watch(*request);
@@ -316,7 +136,7 @@ Request* Checks::ireceive(const ReceiveArguments& arguments) {
 void Checks::probed(const Communicator& comm, const Status* found) {
   if (!found) return probes_.found_nothing();
   probes_.found(comm.context(), *found);
-  pause();
+  uses_.pause();
 }
 
 void Checks::watch(Request& receive) {
@@ -337,14 +157,14 @@ void Checks::watch(Request& receive) {
 }
 
 void Checks::prepare(const void* buffer, Count count, const Datatype& type, bool writes) {
-  stage({Use{buffer, count, &type, writes}});
+  uses_.stage({Use{buffer, count, &type, writes}});
 }
 
 Error Checks::start(Request& request) {
   auto* send = dynamic_cast<SendRequest*>(&request);
   const uint32_t before = send ? messages_.sent_so_far(send->arguments.peer) : 0;
   if (Error error = request.start()) return error;
-  buffers_.start(request.handle);
+  uses_.buffers().start(request.handle);
   if (send) messages_.begun(send->arguments, before, send->arguments.count, *send->arguments.type);
   return {};
 }
@@ -440,8 +260,8 @@ Error Checks::collective(Communicator& comm, Operation operation, const Operands
   call.blocking = mode == Mode::blocking;
   if (!comm.is_inter() && operation < Operation::neighbor_allgather) {
     const std::vector<Use> uses = uses_of(comm, operation, o);
-    if (call.blocking) use(uses);
-    else stage(uses);
+    if (call.blocking) uses_.use(uses);
+    else uses_.stage(uses);
     call.operation = uint8_t(operation);
     call.root = o.root;
     call.op = o.op ? int(o.op->id()) + (o.op->commutative() ? 0 : 1000) : 0;
@@ -455,14 +275,14 @@ Error Checks::collective(Communicator& comm, Operation operation, const Operands
       call.receives = summaries(o.receive, comm.size());
     }
   }
-  begin_alone(check::Sharing::collectives_of(comm.context()));
+  uses_.begin_alone(check::Sharing::collectives_of(comm.context()));
   return begin(comm, std::move(call));
 }
 
 Error Checks::collective(Communicator& comm) {
   wire::CheckedCollective call;
   call.function = operation_name(world_.call_name);
-  begin_alone(check::Sharing::collectives_of(comm.context()));
+  uses_.begin_alone(check::Sharing::collectives_of(comm.context()));
   return begin(comm, std::move(call));
 }
 
@@ -472,10 +292,12 @@ void Checks::given(const void* table, uintptr_t handle) {
   if (handle >= 4096) creators_[{table, handle}] = place();
 }
 
-void Checks::bind(const Request& request) { buffers_.bind(request.handle, !request.persistent() || request.active()); }
+void Checks::bind(const Request& request) {
+  uses_.buffers().bind(request.handle, !request.persistent() || request.active());
+}
 
 void Checks::completing(const Request& request) {
-  buffers_.completing(request.handle);
+  uses_.buffers().completing(request.handle);
   const auto [found, added] = completing_.try_emplace(&request, std::this_thread::get_id());
   if (added || found->second == std::this_thread::get_id()) return;
   report(
@@ -484,7 +306,7 @@ void Checks::completing(const Request& request) {
                   place()));
 }
 
-void Checks::taken(const Request& request) { buffers_.completing(request.handle); }
+void Checks::taken(const Request& request) { uses_.buffers().completing(request.handle); }
 
 void Checks::freeing(const Request& request) {
   if (request.complete()) return;

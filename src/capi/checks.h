@@ -1,6 +1,6 @@
 // Checks: TERN_CHECK=1 at the C API. Joins the rooms of src/check/ with handles, threads and the program's places, and
-// owns what is known of this rank. One per World, made when MPI starts; null: nothing is checked, and every call pays
-// one test of a register for it.
+// owns what is known of this rank. One per World, made when MPI starts; null: nothing is checked. Entry points and
+// bodies reach it through Call::checks alone, which is null then: a call pays one test of a register for it.
 //
 // What is found is printed as a line on standard error and the program goes on, except where it cannot: a collective
 // that does not match is an error of the call. TERN_CHECK=2: the first finding ends the job.
@@ -17,13 +17,12 @@
 #include <utility>
 #include <vector>
 
-#include "check/buffers.h"
+#include "capi/checked_threads.h"
+#include "capi/checked_uses.h"
 #include "check/collectives.h"
-#include "check/declarations.h"
 #include "check/findings.h"
 #include "check/messages.h"
 #include "check/probes.h"
-#include "check/sharing.h"
 #include "coll/collectives.h"
 #include "p2p/core/message_handler.h"
 
@@ -93,34 +92,9 @@ class Checks final : public MessageHandler {
 
  private:
   Error begin(Communicator& comm, wire::CheckedCollective call);
-  struct Inside;
-  Inside* find_inside(std::thread::id thread) const;
-  void check_thread_of_finalize();
   std::vector<Frame> frames() const;
-  /// What a message needs besides its buffer.
-  struct Shared {
-    uint64_t context;
-    const Datatype* type;
-  };
-  void share(const Shared& shared);
-  /// What the buffers of a call are used for: those of a call that is over when it returns, or of one with a request.
-  /// `shared` may be null.
-  void use(const std::vector<check::Use>& uses, const Shared* shared = nullptr);
-  void stage(const std::vector<check::Use>& uses, const Shared* shared = nullptr);
-  /// Returns what check::sums_of says.
-  std::vector<uint32_t> look_at(const std::vector<check::Use>& uses, const Shared* shared);
-  /// Whether another thread changes the buffers, soon, of which these are the sums.
-  void await_change(const std::vector<check::Use>& uses, const std::vector<uint32_t>& sums);
-  /// Of the program, without those of its instruments.
-  static size_t threads();
-  void ask_instruments(const check::Use& use);
-  void look_at_blocks(const std::vector<check::Use>& uses);
-  /// Lets other threads go on for a moment.
-  void pause();
-  void begin_alone(check::Sharing::Object object);
   bool may_be_of_session(uint64_t context) const;
   void report_unreceived();
-  void report_threads();
   template <typename Table, typename Wanted>
   void report_left(const Table& table, const char* one, const char* many, const char* what, Wanted wanted);
   Request* find_request(int32_t handle) const;
@@ -128,30 +102,19 @@ class Checks final : public MessageHandler {
   World& world_;
   const bool fatal_;
   check::Findings findings_;
+  CheckedThreads threads_;
+  CheckedUses uses_;
   check::Messages messages_;
   check::Collectives collectives_;
-  check::Buffers buffers_;
-  check::Declarations declarations_;
   check::Probes probes_;
-  check::Sharing sharing_;
-  std::map<std::string, int> pauses_;  ///< by place
-  std::set<std::string> told_;         ///< each finding once
+  std::set<std::string> told_;  ///< each finding once
   static constexpr size_t kMaxTold = 100;
 
   std::map<std::pair<const void*, uintptr_t>, std::string> creators_;
   std::map<const Request*, std::string> receives_;  ///< where those that are watched were posted
 
-  /// A thread that is in MPI, with its nested calls.
-  struct Inside {
-    std::thread::id thread;
-    const char* call;
-    int depth;
-    bool any_time;
-  };
-  mutable std::mutex inside_mutex_;
-  mutable std::vector<Inside> inside_;               ///< guarded by inside_mutex_
-  mutable std::map<uintptr_t, std::string> places_;  ///< names of addresses; the same
-  bool told_of_thread_ = false;
+  mutable std::mutex places_mutex_;
+  mutable std::map<uintptr_t, std::string> places_;       ///< names of addresses; guarded by places_mutex_
   std::optional<int32_t> session_;                        ///< of the first group argument of the current call
   std::map<const Request*, std::thread::id> completing_;  ///< who waits for which
 };

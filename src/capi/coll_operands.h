@@ -83,7 +83,7 @@ inline Error check_sides(const Side& send, int sends, const Side& receive, int r
 
 // The three forms of a collective; generated entry points choose.
 inline Error run(Call& call, Communicator& comm, Operation operation, const Operands& operands) {
-  if (call.checked()) [[unlikely]] {
+  if (call.checks()) [[unlikely]] {
     if (Error error = check_collective(call, comm, operation, operands, Mode::blocking)) return error;
   }
   if (call.world().thread_level == MPI_THREAD_MULTIPLE) [[unlikely]]
@@ -92,13 +92,13 @@ inline Error run(Call& call, Communicator& comm, Operation operation, const Oper
   return collective(comm, operation, operands, Mode::blocking, none);
 }
 inline Error begin(Call& call, Communicator& comm, Operation operation, const Operands& operands, Request*& request) {
-  if (call.checked()) [[unlikely]] {
+  if (call.checks()) [[unlikely]] {
     if (Error error = check_collective(call, comm, operation, operands, Mode::nonblocking)) return error;
   }
   return collective(comm, operation, operands, Mode::nonblocking, request);
 }
 inline Error prepare(Call& call, Communicator& comm, Operation operation, const Operands& operands, Request*& request) {
-  if (call.checked()) [[unlikely]] {
+  if (call.checks()) [[unlikely]] {
     if (Error error = check_collective(call, comm, operation, operands, Mode::persistent)) return error;
   }
   return collective(comm, operation, operands, Mode::persistent, request);

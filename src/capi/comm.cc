@@ -178,8 +178,8 @@ Error Comm_get_info(Call& call, Communicator& comm, Info*& info_used) {
 Error Comm_free(Call& call, Communicator*& comm) {
   if (comm->handle < 4096)
     return Error(ErrorClass::comm, "argument 'comm' is " + comm->name + ", which cannot be freed");
-  if (call.checked()) [[unlikely]]
-    call.world().checks->uses_alone(*comm);
+  if (Checks* checks = call.checks()) [[unlikely]]
+    checks->uses_alone(*comm);
   if (Error error = comm->attributes.clear(*comm)) return error;
   call.blame(static_cast<Communicator*>(nullptr));
   call.world().comm_buffers.erase(comm);

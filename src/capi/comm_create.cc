@@ -49,7 +49,7 @@ Error duplicate(Call& call, Communicator& comm, bool hinted, const Info* info, C
 }
 
 /// The error handler that a creating call names, and the session of the group it comes from.
-void attach(Communicator* comm, const Group& from, ErrorHandler& handler, const Info* info) {
+void attach_handler_and_info(Communicator* comm, const Group& from, ErrorHandler& handler, const Info* info) {
   if (!comm) return;
   set_error_handler(*comm, &handler);
   derive_from_session(*comm, from.session);
@@ -114,7 +114,7 @@ Error Comm_create_from_group(Call& call, Group& group, const char* stringtag, In
   if (Error error = create::create_from_group(maker_of(call), group, stringtag, fresh)) return error;
   if (Error error = fresh ? agree_on_promises(call, *fresh, info) : Error()) return error;
   newcomm = fresh.release();
-  attach(newcomm, group, errhandler, info);
+  attach_handler_and_info(newcomm, group, errhandler, info);
   return {};
 }
 
@@ -178,7 +178,7 @@ Error Intercomm_create_from_groups(Call& call, Group& local_group, int local_lea
                                                      remote_leader, stringtag, fresh))
     return error;
   newintercomm = fresh.release();
-  attach(newintercomm, local_group, errhandler, info);
+  attach_handler_and_info(newintercomm, local_group, errhandler, info);
   return {};
 }
 

@@ -42,7 +42,7 @@ class Requests {
       }
       found[i] = request;
     }
-    if (call_.checked()) [[unlikely]]
+    if (call_.checks()) [[unlikely]]
       tell_checks();
     if (attending_) [[unlikely]]
       attend();
@@ -78,7 +78,7 @@ class Requests {
  private:
   [[gnu::cold]] void tell_checks() const {
     for (Count i = 0; i < count_; ++i) {
-      if (is_active(found_[i])) call_.world().checks->completing(*found_[i]);
+      if (is_active(found_[i])) call_.checks()->completing(*found_[i]);
     }
   }
   [[gnu::cold]] void attend() {
@@ -285,8 +285,8 @@ Error Wait(Call& call, Request*& request, MPI_Status* status) {
     put_empty(status);
     return {};
   }
-  if (call.checked()) [[unlikely]]
-    call.world().checks->completing(*request);
+  if (Checks* checks = call.checks()) [[unlikely]]
+    checks->completing(*request);
   if (request->complete()) {
     call.process().progress().release_held();
   } else if (!call.world().threads && !call.world().continuations) {
@@ -303,8 +303,8 @@ Error Test(Call& call, Request*& request, bool& flag, MPI_Status* status) {
     put_empty(status);
     return {};
   }
-  if (call.checked()) [[unlikely]]
-    call.world().checks->completing(*request);
+  if (Checks* checks = call.checks()) [[unlikely]]
+    checks->completing(*request);
   if (request->complete()) {
     call.process().progress().release_held();
   } else {

@@ -36,8 +36,8 @@ Error Type_free(Call& call, Datatype*& datatype) {
     return Error(ErrorClass::type, "the datatype " +
                                        (datatype->is_named() ? datatype->name() : std::string("is predefined and")) +
                                        " cannot be freed");
-  if (call.checked()) [[unlikely]]
-    call.world().checks->uses_alone(static_cast<const void*>(datatype));
+  if (Checks* checks = call.checks()) [[unlikely]]
+    checks->uses_alone(static_cast<const void*>(datatype));
   if (Error error = delete_attributes(*datatype)) return error;
   Ref<Datatype>::adopt(datatype).reset();
   datatype = nullptr;

@@ -88,8 +88,8 @@ Error Info_dup(Call& call, Info& info, Info*& newinfo) {
 }
 
 Error Info_free(Call& call, Info*& info) {
-  if (call.checked()) [[unlikely]]
-    call.world().checks->uses_alone(static_cast<const void*>(info));
+  if (Checks* checks = call.checks()) [[unlikely]]
+    checks->uses_alone(static_cast<const void*>(info));
   if (Error error = check_writable(call, *info)) return error;
   Ref<Info>::adopt(info);
   info = nullptr;
@@ -97,8 +97,8 @@ Error Info_free(Call& call, Info*& info) {
 }
 
 Error Info_set(Call& call, Info& info, const char* key, const char* value) {
-  if (call.checked()) [[unlikely]]
-    call.world().checks->uses_alone(static_cast<const void*>(&info));
+  if (Checks* checks = call.checks()) [[unlikely]]
+    checks->uses_alone(static_cast<const void*>(&info));
   if (Error error = check_writable(call, info)) return error;
   if (Error error = check_key(key)) return error;
   if (size_t length = std::strlen(value); length >= kMaxValue) {

@@ -63,8 +63,8 @@ Error Op_commutative(Call& call, Op& op, bool& commute) {
 
 Error Reduce_local(Call& call, const void* inbuf, void* inoutbuf, Count count, Datatype& datatype, Op& op) {
   if (call.checking() && count != 0 && same_memory(inbuf, inoutbuf)) return aliased("inbuf", "inoutbuf");
-  if (call.checked()) [[unlikely]]
-    call.world().checks->reduction(op, datatype);
+  if (Checks* checks = call.checks()) [[unlikely]]
+    checks->reduction(op, datatype);
   op.apply(inbuf, inoutbuf, count, datatype);
   return {};
 }

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kRemembered = 256;
 
 void tell(Call& call, const std::string& promise, const std::string& but) {
-  Checks& checks = *call.world().checks;
+  Checks& checks = *call.checks();
   checks.report(fmt::format("{}: the info key {} was set, but {}", checks.place(), promise, but));
 }
 

@@ -21,7 +21,7 @@ void check_lock_promise(Call& call, Window& win);
 void check_accumulate_promise(Call& call, Window& win, const rma::Operation& operation);
 /// What was begun on the window is over.
 inline void synchronised(Call& call, Window& win) {
-  if (call.checked()) [[unlikely]]
+  if (call.checks()) [[unlikely]]
     win.accumulates.clear();
 }
 

@@ -11,18 +11,18 @@ namespace {
 // With TERN_CHECK, or a message engine. Out of line: without it a receive would save more registers.
 [[gnu::noinline]] Error receive_specially(Call& call, void* buf, Count count, Datatype& datatype, int source, int tag,
                                           Communicator& comm, Status& result) {
-  if (!call.checked()) return comm.p2p(tag).receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
+  if (!call.checks()) return comm.p2p(tag).receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
   check_receive_promises(call, comm, source, tag);
-  Error error = call.world().checks->receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
+  Error error = call.checks()->receive(comm.receive_arguments(buf, count, datatype, source, tag), result);
   if (!error) check_length_promise(call, comm, count * datatype.size(), result);
   return error;
 }
 
 [[gnu::noinline]] Request* ireceive_specially(Call& call, void* buf, Count count, Datatype& datatype, int source,
                                               int tag, Communicator& comm) {
-  if (!call.checked()) return comm.p2p(tag).ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
+  if (!call.checks()) return comm.p2p(tag).ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
   check_receive_promises(call, comm, source, tag);
-  return call.world().checks->ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
+  return call.checks()->ireceive(comm.receive_arguments(buf, count, datatype, source, tag));
 }
 
 }  // namespace
@@ -59,10 +59,10 @@ Error Recv_init(Call& call, void* buf, Count count, Datatype& datatype, int sour
                 Request*& request) {
   request = source == kProcNull ? new InstantRequest(Request::Kind::receive, kProcNullStatus)
                                 : comm.p2p(tag).receive_init(comm.receive_arguments(buf, count, datatype, source, tag));
-  if (call.checked() && source != kProcNull) {
+  if (call.checks() && source != kProcNull) {
     check_receive_promises(call, comm, source, tag);
-    call.world().checks->prepare(buf, count, datatype, true);
-    call.world().checks->watch(*request);
+    call.checks()->prepare(buf, count, datatype, true);
+    call.checks()->watch(*request);
   }
   return {};
 }
@@ -70,8 +70,8 @@ Error Recv_init(Call& call, void* buf, Count count, Datatype& datatype, int sour
 Error Iprobe(Call& call, int source, int tag, Communicator& comm, bool& flag, MPI_Status* status) {
   Status found = kProcNullStatus;
   flag = source == kProcNull || comm.p2p(tag).iprobe(source, tag, comm.context(), found);
-  if (call.checked() && source != kProcNull) [[unlikely]]
-    call.world().checks->probed(comm, flag ? &found : nullptr);
+  if (Checks* checks = call.checks(); checks && source != kProcNull) [[unlikely]]
+    checks->probed(comm, flag ? &found : nullptr);
   if (flag) put_status(status, found);
   return {};
 }
@@ -80,8 +80,8 @@ Error Probe(Call& call, int source, int tag, Communicator& comm, MPI_Status* sta
   Status found = kProcNullStatus;
   if (source != kProcNull) {
     found = comm.p2p(tag).probe(source, tag, comm.context());
-    if (call.checked()) [[unlikely]]
-      call.world().checks->probed(comm, &found);
+    if (Checks* checks = call.checks()) [[unlikely]]
+      checks->probed(comm, &found);
   }
   put_status(status, found);
   return {};
@@ -138,9 +138,9 @@ Error Imrecv(Call& call, void* buf, Count count, Datatype& datatype, Message*& m
   message = nullptr;
   request = consumed->p2p->imreceive(consumed->matched, buf, count, datatype);
   request->error_object = consumed->comm;  // the message's reference now belongs to the request
-  if (call.checked()) {
-    call.world().checks->prepare(buf, count, datatype, true);
-    call.world().checks->watch(*request);
+  if (call.checks()) {
+    call.checks()->prepare(buf, count, datatype, true);
+    call.checks()->watch(*request);
   }
   return {};
 }

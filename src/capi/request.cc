@@ -18,7 +18,8 @@ Error start(Call& call, Request& request) {
   if (request.active()) {
     return Error(ErrorClass::request, "the request is already active. Wait for it before starting it again.");
   }
-  return call.checked() ? call.world().checks->start(request) : request.start();
+  Checks* const checks = call.checks();
+  return checks ? checks->start(request) : request.start();
 }
 
 // A freed request that is not complete keeps its communicator and is counted there, for MPI_Comm_disconnect.
@@ -145,8 +146,8 @@ Error Request_free(Call& call, Request*& request) {
     if (!request->error_object) request->error_object = Ref<Communicator>::share(comm).release();
   }
   call.process().progress().release_held();
-  if (call.checked()) [[unlikely]]
-    call.world().checks->freeing(*request);
+  if (Checks* checks = call.checks()) [[unlikely]]
+    checks->freeing(*request);
   if (request->kind() == Request::Kind::file) {
     leave_to_file(*request);
   } else if (request->kind() == Request::Kind::window) {

@@ -45,12 +45,12 @@ Operation get_accumulate(const void* origin, Count count, Datatype* type, void* 
 }
 
 Error run(Call& call, Window& win, const Operation& operation) {
-  if (call.checked()) [[unlikely]]
+  if (call.checks()) [[unlikely]]
     check_accumulate_promise(call, win, operation);
   return win.window->begin(operation, nullptr);
 }
 Error begin(Call& call, Window& win, const Operation& operation, Request*& request) {
-  if (call.checked()) [[unlikely]]
+  if (call.checks()) [[unlikely]]
     check_accumulate_promise(call, win, operation);
   return win.window->begin(operation, &request);
 }

@@ -12,12 +12,12 @@ const Datatype& byte_type(World& world) { return world.predefined_types.get(type
 
 // With TERN_CHECK, or a message engine. Out of line: without it a send would save more registers.
 [[gnu::noinline]] Error send_specially(Call& call, const SendArguments& arguments, Communicator& comm) {
-  if (!call.checked()) return comm.p2p(arguments.tag).send(arguments);
-  return call.world().checks->send(arguments, arguments.count, *arguments.type);
+  if (!call.checks()) return comm.p2p(arguments.tag).send(arguments);
+  return call.checks()->send(arguments, arguments.count, *arguments.type);
 }
 
 [[gnu::noinline]] Request* isend_specially(Call& call, const SendArguments& arguments, Communicator& comm) {
-  return call.checked() ? call.world().checks->isend(arguments) : comm.p2p(arguments.tag).isend(arguments);
+  return call.checks() ? call.checks()->isend(arguments) : comm.p2p(arguments.tag).isend(arguments);
 }
 
 // Inlined: these are the whole of the most frequent calls.
@@ -50,7 +50,7 @@ Error send_init(Call& call, const void* buf, Count count, Datatype& type, int de
   } else {
     SendArguments arguments = comm.send_arguments(buf, count, type, dest, tag, mode);
     arguments.requested = true;
-    if (call.checked()) call.world().checks->prepare(buf, count, type, false);
+    if (Checks* checks = call.checks()) checks->prepare(buf, count, type, false);
     request = comm.p2p(tag).send_init(arguments);
   }
   return {};

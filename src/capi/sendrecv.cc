@@ -53,7 +53,7 @@ class SendReceive final : public Request {
 Error exchange(Call& call, const void* sendbuf, Count sendcount, const Datatype& sendtype, int dest, int sendtag,
                void* recvbuf, Count recvcount, const Datatype& recvtype, int source, int recvtag, Communicator& comm,
                MPI_Status* status, const Datatype& signature, Count signature_count) {
-  Checks* const checks = call.checked() ? call.world().checks.get() : nullptr;
+  Checks* const checks = call.checks();
   Request* receive = nullptr;
   if (source != kProcNull) {
     ReceiveArguments arguments = comm.receive_arguments(recvbuf, recvcount, recvtype, source, recvtag);

@@ -49,7 +49,7 @@ Error make(Call& call, Communicator& comm, const rma::Window::Plan& plan, void* 
   win->disp_unit = int(plan.disp_unit);
   win->flavor = int(plan.flavor);
   win->memory_kinds = memory_kinds_of(world, comm.from_session);
-  if (call.checked()) check_window_promises(call, *win);
+  if (call.checks()) check_window_promises(call, *win);
   return {};
 }
 
@@ -168,7 +168,7 @@ Error Win_wait(Call& call, Window& win) {
 }
 Error Win_test(Call& call, Window& win, bool& flag) { return of(win).access().test(flag); }
 Error Win_lock(Call& call, int lock_type, int rank, int assertions, Window& win) {
-  if (call.checked()) [[unlikely]]
+  if (call.checks()) [[unlikely]]
     check_lock_promise(call, win);
   return told(call, win, EpochCall::lock, rank, of(win).access().lock(lock_type, rank, assertions));
 }
@@ -176,7 +176,7 @@ Error Win_unlock(Call& call, int rank, Window& win) {
   return told(call, win, EpochCall::unlock, rank, ended(call, win, of(win).access().unlock(rank)));
 }
 Error Win_lock_all(Call& call, int assertions, Window& win) {
-  if (call.checked()) [[unlikely]]
+  if (call.checks()) [[unlikely]]
     check_lock_promise(call, win);
   return told(call, win, EpochCall::lock, kEveryRank, of(win).access().lock_all(assertions));
 }
