@@ -27,14 +27,11 @@ ChannelSwitches::ChannelSwitches(RdmaAdapter& adapter, RdmaPeers& peers, RdmaCon
                                  MessageStreams& streams, const Tunables& tunables)
     : adapter_(adapter),
       peers_(peers),
-      connections_(connections),
       streams_(streams),
       ring_entries_(uint32_t(tunables.rdma_ring_entries)),
       entry_bytes_(std::min(kRingEntryBytes, adapter.slot_bytes)),
       ordered_writes_(adapter.hca->capabilities().ordered_writes && tunables.rdma_ordered_writes != 0),
-      max_pairs_(uint32_t(tunables.rdma_rc_pool)),
-      max_active_pairs_(tunables.rdma_channels.starts_with("auto") ? uint32_t(tunables.rdma_rc_active) : ~uint32_t{0}) {
-}
+      pairs_(adapter, connections, tunables) {}
 
 void ChannelSwitches::begin(RdmaPeer& peer) {
   OfPeer& its = peer.switching;
@@ -58,7 +55,7 @@ void ChannelSwitches::forgive(RdmaPeer& peer) { peer.switching.refused = false; 
 bool ChannelSwitches::request(RdmaPeer& peer, ChannelKind kind) {
   OfPeer& its = peer.switching;
   if (peer.state != RdmaPeer::State::ready || its.changing || its.kind == kind) return false;
-  const bool pair_needed = needs_pair(kind);
+  const bool pair_needed = pairs_.needs_pair(kind);
   if (its.refused && (pair_needed || kind == ChannelKind::rc_rdma)) return false;
   if (kind != base_ && !has_ring(kind) && !pair_needed && !(kind == ChannelKind::ud && ud_)) return false;
   wire::RdmaChange offer;
@@ -68,7 +65,7 @@ bool ChannelSwitches::request(RdmaPeer& peer, ChannelKind kind) {
   offer.entries = adapter_.window;
   if (pair_needed) {
     if (!take_pair(peer)) return false;
-    if (make_pair(peer)) {
+    if (pairs_.make(peer)) {
       its.refused = true;  // the adapter has no more; the stream continues on its channel
       return false;
     }
@@ -167,19 +164,19 @@ bool ChannelSwitches::make_carrier(RdmaPeer& peer, const wire::RdmaChange& offer
     its.out_next_channel = ud_->make_channel(peer);
     return true;
   }
-  if (needs_pair(its.out_next)) {
-    if (!offer.has_pair || !take_pair(peer) || make_pair(peer) || connect_pair(peer, offer.pair)) return false;
-    connected_channel(peer);
+  if (pairs_.needs_pair(its.out_next)) {
+    if (!offer.has_pair || !take_pair(peer) || pairs_.make(peer) || pairs_.connect(peer, offer.pair)) return false;
+    pairs_.channel(peer);
   }
   if (its.out_next == ChannelKind::rc) {
-    if (!needs_pair(its.out_next)) return false;
+    if (!pairs_.needs_pair(its.out_next)) return false;
     its.out_next_channel =
         std::make_unique<ConnectedChannel>(adapter_, *peer.connection.pair, peer.connection.frame_bytes);
     return true;
   }
   Channel* carrier = peer.stream.base.get();
   std::unique_ptr<Channel> own_carrier;
-  if (needs_pair(its.out_next)) {
+  if (pairs_.needs_pair(its.out_next)) {
     carrier = its.connected.get();
   } else if (its.out_next == ChannelKind::dc_rdma && dc_) {
     own_carrier = std::make_unique<DcChannel>(*dc_, peer.id, true, *peer.connection.address_handle,
@@ -204,7 +201,7 @@ void ChannelSwitches::refuse(RdmaPeer& peer, const wire::RdmaChange& offer) {
 void ChannelSwitches::on_accept(RdmaPeer& peer, const wire::RdmaChange& change) {
   OfPeer& its = peer.switching;
   wire::RdmaChange answer = change;
-  if (!peer.connection.pair || connect_pair(peer, change.pair)) {
+  if (!peer.connection.pair || pairs_.connect(peer, change.pair)) {
     answer.step = Step::cancel;
     its.refused = true;
     tell(peer, answer);
@@ -323,7 +320,7 @@ void ChannelSwitches::forget(RdmaPeer& peer) {
     if (ring) ring_bytes_ -= ring->memory_bytes();
   }
   std::erase(polled_, &peer);
-  std::erase(paired_, &peer);
+  pairs_.forget(peer);
   TERN_DEBUG_ASSERT(!peer.stream.base || counts_[size_t(its.kind)] != 0);
   if (peer.stream.base) --counts_[size_t(its.kind)];
   its = {};

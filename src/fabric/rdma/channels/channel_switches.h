@@ -16,7 +16,7 @@
 // old one (it names its epoch) is ignored. Offers and answers go by the base channel, in order, and take no credit.
 //
 // Streams of the two directions change independently of each other. They share the connected queue pair. A pair that no
-// stream uses is kept for the next time, until another peer needs one and the pool is full (channel_pairs.cc).
+// stream uses is kept for the next time, until another peer needs one and the pool is full (pair_pool.h).
 //
 // Transfers go by the channel of the messages to that peer, if it carries any. Datagrams carry none: then the side that
 // needs a queue pair for its transfers asks for one (join, joined), and both streams stay as they are.
@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "base/counters.h"
+#include "fabric/rdma/channels/pair_pool.h"
 #include "fabric/rdma/channels/ring.h"
 #include "fabric/rdma/rdma_adapter.h"
 #include "wire/rdma.h"
@@ -61,7 +62,7 @@ class ChannelSwitches {
     std::unique_ptr<Channel> out, out_next_channel;  ///< null: the base
     uint32_t out_next_window = 0;
     std::vector<wire::RdmaChange> outbox;  ///< messages for which there was no room
-    // The queue pair of `connected`; see channel_pairs.cc.
+    // The queue pair of `connected`; see pair_pool.h.
     bool active = false;  ///< it was taken or used since the end of the last unit but one
     uint32_t seen_received = 0, seen_sent = 0;
     bool retiring = false;  ///< the peer was asked to give its end up
@@ -77,6 +78,7 @@ class ChannelSwitches {
   /// if the first is dc; `ud`: for streams by datagrams. Both outlive this.
   void set_base(ChannelKind base, ChannelKind on_demand, DcEndpoint* dc, UdEndpoint* ud) {
     base_ = base;
+    pairs_.set_base(base);
     on_demand_ = on_demand;
     dc_ = dc;
     ud_ = ud;
@@ -127,23 +129,12 @@ class ChannelSwitches {
   void on_offer(RdmaPeer& peer, const wire::RdmaChange& offer);
   void on_accept(RdmaPeer& peer, const wire::RdmaChange& change);
   bool make_carrier(RdmaPeer& peer, const wire::RdmaChange& offer);
-  Error make_pair(RdmaPeer& peer);
   bool take_pair(RdmaPeer& peer);
-  /// Whether streams by that channel use a queue pair of the pool.
-  bool needs_pair(ChannelKind kind) const {
-    return base_ != ChannelKind::rc && (kind == ChannelKind::rc || kind == ChannelKind::rc_rdma);
-  }
-  bool sends_by_pair(const RdmaPeer& peer) const;
-  bool pair_used(const RdmaPeer& peer) const;
-  uint32_t active_pairs(const RdmaPeer* but) const;
-  Channel& connected_channel(RdmaPeer& peer);
   void join(RdmaPeer& peer);
   void on_join(RdmaPeer& peer, const wire::RdmaChange& change);
   void on_joined(RdmaPeer& peer, const wire::RdmaChange& change);
   void retire_one();
   void on_retirement(RdmaPeer& peer, wire::RdmaChange::Step step);
-  void give_pair_up(RdmaPeer& peer);
-  Error connect_pair(RdmaPeer& peer, const wire::RdmaAddress& remote);
   void leave(RdmaPeer& peer);
   void refuse(RdmaPeer& peer, const wire::RdmaChange& offer);
   void give_up_change(RdmaPeer& peer);
@@ -154,14 +145,11 @@ class ChannelSwitches {
 
   RdmaAdapter& adapter_;
   RdmaPeers& peers_;
-  RdmaConnections& connections_;
   MessageStreams& streams_;
   const uint32_t ring_entries_;
   const size_t entry_bytes_;
-  // Beside a base that needs none: connected queue pairs, and how many of them are used at one time.
   const bool ordered_writes_;
-  const uint32_t max_pairs_, max_active_pairs_;
-  std::vector<RdmaPeer*> paired_;  ///< peers with such a queue pair; the last to take theirs are last
+  PairPool pairs_;  ///< beside a base that needs none
   ChannelKind base_ = ChannelKind::rc, on_demand_ = ChannelKind::rc;
   DcEndpoint* dc_ = nullptr;
   UdEndpoint* ud_ = nullptr;
