@@ -69,7 +69,7 @@ class alignas(64) Communicator : public Object {
   /// For the messages of the program with this tag (Plane::point_to_point); all others go through the environment's.
   /// `tag`: kAnyTag only where the communicator is not spread by tag.
   PointToPoint& p2p(int tag) const { return by_tag_ ? p2p_of_tag(tag) : *p2p_; }
-  /// The same for calls that visit no engine (capi/call.h).
+  /// For the messages of calls that visit no engine (capi/call.h), whatever their tag.
   PointToPoint& p2p_without_engine() const { return *p2p_; }
   /// The engine of those messages (p2p/engines.h); null: they have none of their own.
   Engine* engine(int tag) const { return by_tag_ ? engine_of_tag(tag) : engine_; }

@@ -101,7 +101,7 @@ class Pair {
   std::set<const ofi::Context*> free;  ///< buffers of the receiver that have come back, not posted again
 };
 
-// ofi_rxm sends what is longer in several pieces, at a fourth of the speed.
+// ofi_rxm sends what is longer in several pieces.
 TEST(OfiProviders, AFrameWithItsHeadIsOnePieceOfRxm) {
   RealClock clock;
   const auto adapter = open_adapter("tcp;ofi_rxm", clock);
