@@ -148,7 +148,7 @@ class NodeTeam final : public ShmCondition {
   Line& line(int member) const { return line(member, sequence_ & (ring_ - 1)); }
   /// A member's progress.
   std::atomic<uint64_t>& entered(int member) const { return line(member, ring_).number; }
-  /// Where a member's contribution of so many bytes to this operation lies.
+  /// The memory of a member's contribution to this operation. `bytes`: its length.
   [[gnu::always_inline]] std::byte* data_of(int member, size_t bytes) const {
     if (bytes <= kInlineBytes) return line(member).data;
     if (bytes <= kShortBytes)

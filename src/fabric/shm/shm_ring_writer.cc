@@ -14,7 +14,7 @@ inline uint32_t aligned(size_t bytes) { return uint32_t((bytes + kAlign - 1) & ~
 constexpr uint32_t kFirstCapacity = 32768;
 /// Longest chunk of a message in the data ring; measured (shm_path.h).
 constexpr size_t kMaxChunkBytes = 8192;
-/// For data in the ring, the lines so many bytes ahead: as many lines as cells.
+/// The distance at which lines of the data ring are fetched ahead: as many lines as cells (kCellsAhead).
 constexpr uint32_t kBytesAhead = 512;
 constexpr uint32_t kMaxAhead = 1024;  ///< a longer message's own copy takes longer than its lines' fetch
 /// After a message of this size the lines of the next one are fetched for writing, while this one is received: its

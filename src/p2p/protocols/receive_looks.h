@@ -11,7 +11,7 @@ namespace tern {
 
 class ReceiveLooks {
  public:
-  /// A path is used whose receives are worth announcing from so many bytes on; 0: none is.
+  /// A path is used. `announce_from_bytes`: the shortest receive that it is worth to announce; 0: none is.
   void add_path(size_t announce_from_bytes) {
     if (announce_from_bytes == 0) return;
     announce_from_bytes_ = std::min(announce_from_bytes_, announce_from_bytes);
