@@ -13,9 +13,11 @@ bool NodeTeam::possible(const Communicator& communicator, std::span<const int> r
   return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return memory->shares(communicator.peer(rank)); });
 }
 
+static_assert(NodeTeam::short_slots_for(1) * NodeTeam::kShortStride <= NodeTeam::kBulkSlots * NodeTeam::kBulkBytes &&
+              NodeTeam::kShortBytes <= NodeTeam::kShortStride);
 static_assert(NodeTeam::kAckInterval <= NodeTeam::kBulkSlots &&
               NodeTeam::kBulkSlots <= NodeTeam::short_slots_for(NodeTeam::kMaxMembers) &&
-              NodeTeam::short_slots_for(NodeTeam::kMaxMembers) <= NodeTeam::ring_for(NodeTeam::kMaxMembers));
+              NodeTeam::short_slots_for(NodeTeam::kMaxMembers) <= NodeTeam::kRing);
 
 NodeTeam::NodeTeam(Communicator& communicator, std::vector<int> ranks, uint64_t offset, bool shares_cores)
     : memory_(*communicator.environment().node_memory),
@@ -24,13 +26,12 @@ NodeTeam::NodeTeam(Communicator& communicator, std::vector<int> ranks, uint64_t 
       ranks_(std::move(ranks)),
       rank_(int(std::find(ranks_.begin(), ranks_.end(), communicator.rank()) - ranks_.begin())),
       size_(int(ranks_.size())),
-      ring_(ring_for(size_)),
-      short_slots_(short_slots_for(size_)),
+      ring_(shares_cores ? ring_for(size_) : kRing),
+      short_slots_(shares_cores ? short_slots_for(size_) : kBulkSlots),
       shares_cores_(shares_cores),
       offset_(offset),
       left_(reinterpret_cast<std::atomic<uint32_t>*>(memory_.at(offset))),
       lines_(reinterpret_cast<Line*>(memory_.at(offset) + kLinesAt)),
-      short_(memory_.at(offset) + short_at(size_)),
       bulk_(memory_.at(offset) + bulk_at(size_)) {
   TERN_ASSERT(rank_ < size_);
   for (const int rank : ranks_) slots_.push_back(memory_.slot(communicator.peer(rank)));

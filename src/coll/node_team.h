@@ -3,16 +3,17 @@
 //
 // Every operation has a number s, the same at all members. A member's contribution to it goes into a line that
 // only this member writes, number s mod ring of its own: the number, the length, and up to kInlineBytes of data.
-// Longer data go into one of its short or bulk slots, before the line. Members that need the contribution wait
-// until the line has the number s.
+// Longer data go into one of its bulk slots, before the line: short data of several operations share a slot. Members
+// that need the contribution wait until the line has the number s.
 //
 //   (a ring of 4)
 //   member 0   [s=8|data][s=5|data][s=6|data][s=7|data]      member 0 contributes to operation 8,
 //   member 1   [s=4|data][s=1|data][s=6|data][    0    ]     member 1 did so to 6 and 4, and only read since
 //
-// Invariant: a line is written for s only when every member has entered s - ring + 1, hence left s - ring; a slot the
-// same with the number of such slots. A member publishes its progress now and then (every kAckInterval operations) in a
-// line of its own. A writer reads that line only when the last value it read is not sufficient.
+// Invariant: a line is written for s only when every member has entered s - ring + 1, hence left s - ring; data
+// in slots the same with the number that depth_of says. A member publishes its progress now and then (every
+// kAckInterval operations) in a line of its own. A writer reads that line only when the last value it read is not
+// sufficient.
 //   No deadlock: a member that has entered e has published at least e - kAckInterval + 1 >= e - kBulkSlots + 1, so the
 //   one that is furthest behind never waits for room.
 //
@@ -38,24 +39,28 @@ class NodeTeam final : public ShmCondition {
   static constexpr size_t kBulkBytes = 8192;  ///< the longest contribution; measured in select.cc
   /// With more members reading every line costs more than a tree of messages.
   static constexpr int kMaxMembers = 32;
-  /// How many operations a member may run ahead of the others before it must wait for them. Where members share cores
-  /// it does so in each of its slices of time: 8 ranks on 2 cores, streams of 16 B, take 2.3 (scan), 1.6 (scatter)
-  /// and 1.0 us (bcast) with 16, and 0.85, 0.83 and 0.48 with 64; 2 ranks with a core each take as long with both. With
-  /// more members fewer: a member that has just got its core finds none of their pages in its core's tables (16 ranks
-  /// on 2 cores, barrier: 22 us with 32 lines each, 76 with 64).
-  static constexpr uint64_t ring_for(int members) { return members <= 8 ? 64 : members <= 16 ? 32 : 16; }
-  /// For contributions that need a slot of this many bytes, or a bulk slot, it is fewer operations, since all teams
-  /// share an arena (fabric/shm/node_memory.h).
+  /// How many operations a member may run ahead of the others before it must wait for them.
+  static constexpr uint64_t kRing = 16;
+  /// Where members share cores: more, since it does so in each of its slices of time (8 ranks on 2 cores, streams of 16
+  /// B: scan 2.3 us with 16, 0.85 with 64; bcast 1.0 and 0.48). With more members fewer: a member that has just got its
+  /// core finds none of their pages in its core's tables (16 ranks on 2 cores, barrier: 22 us with 32 lines each, 76
+  /// with 64).
+  static constexpr uint64_t ring_for(int members) { return members <= 8 ? 64 : members <= 16 ? 32 : kRing; }
+  /// For data that are not in the line it is fewer operations, since all teams share an arena
+  /// (fabric/shm/node_memory.h): this many, and where members share cores, for data of up to kShortBytes,
+  /// short_slots_for.
+  static constexpr uint64_t kBulkSlots = 8;
   static constexpr size_t kShortBytes = 512;
   static constexpr uint64_t short_slots_for(int members) { return members <= 8 ? 32 : 16; }
-  static constexpr uint64_t kBulkSlots = 8;
+  /// In a slot short data lie far apart, so that who reads one does not fetch the next one while it is written.
+  static constexpr size_t kShortStride = 2048;
   static constexpr uint64_t kAckInterval = 4;  ///< half of kBulkSlots, see the invariant
 
   /// Whether the memory of these ranks of the communicator is shared; equal at all of them.
   static bool possible(const Communicator& communicator, std::span<const int> ranks);
   /// Memory of a team, and how much of its beginning must be zero.
   static size_t bytes_for(int members) { return bulk_at(members) + size_t(members) * kBulkSlots * kBulkStride; }
-  static size_t zeroed_bytes_for(int members) { return short_at(members); }
+  static size_t zeroed_bytes_for(int members) { return bulk_at(members); }
 
   /// Members are these ranks of the communicator, in that order; this process is one. `offset` of the memory that the
   /// member 0 has allocated. `shares_cores`: of RankEnvironment, as member 0 knows it.
@@ -74,7 +79,7 @@ class NodeTeam final : public ShmCondition {
   }
   /// Place for this member's contribution of at most kBulkBytes. Null: failed, see error().
   [[gnu::always_inline]] std::byte* place(size_t bytes) {
-    const uint64_t depth = bytes <= kInlineBytes ? ring_ : bytes <= kShortBytes ? short_slots_ : kBulkSlots;
+    const uint64_t depth = depth_of(bytes);
     if (sequence_ >= depth && all_entered_ <= sequence_ - depth && !make_room(sequence_ - depth + 1)) return nullptr;
     Line& mine = line(rank_);
     mine.what = operation_ | bytes;
@@ -131,17 +136,13 @@ class NodeTeam final : public ShmCondition {
     std::byte data[kInlineBytes];
   };
   static_assert(sizeof(Line) == 64);
-  /// Slots of a member begin in different sets of the caches: bulk slots three lines apart.
-  static constexpr size_t kShortStride = kShortBytes + 64, kBulkStride = kBulkBytes + 192;
+  /// Bulk slots of a member begin in different sets of the caches: three lines apart.
+  static constexpr size_t kBulkStride = kBulkBytes + 192;
   static constexpr size_t kPage = 4096;  ///< of node memory (shm/segment.h)
   /// The head: a line that counts the members that have left for good, then a ring and a line more for each member.
   static constexpr size_t kLinesAt = 64;
-  static constexpr size_t short_at(int members) {
-    return kLinesAt + size_t(members) * (ring_for(members) + 1) * sizeof(Line);
-  }
   static constexpr size_t bulk_at(int members) {
-    const size_t end = short_at(members) + size_t(members) * short_slots_for(members) * kShortStride;
-    return (end + kPage - 1) / kPage * kPage;
+    return (kLinesAt + size_t(members) * (ring_for(members) + 1) * sizeof(Line) + kPage - 1) / kPage * kPage;
   }
 
   Line& line(int member, uint64_t index) const { return lines_[size_t(member) * (ring_ + 1) + index]; }
@@ -151,9 +152,15 @@ class NodeTeam final : public ShmCondition {
   /// The memory of a member's contribution to this operation. `bytes`: its length.
   [[gnu::always_inline]] std::byte* data_of(int member, size_t bytes) const {
     if (bytes <= kInlineBytes) return line(member).data;
-    if (bytes <= kShortBytes)
-      return short_ + (size_t(member) * short_slots_ + (sequence_ & (short_slots_ - 1))) * kShortStride;
-    return bulk_ + (size_t(member) * kBulkSlots + sequence_ % kBulkSlots) * kBulkStride;
+    std::byte* const slot = bulk_ + (size_t(member) * kBulkSlots + sequence_ % kBulkSlots) * kBulkStride;
+    if (bytes > kShortBytes) return slot;
+    return slot + (sequence_ / kBulkSlots & (short_slots_ / kBulkSlots - 1)) * kShortStride;
+  }
+  /// By how many operations a contribution of so long data may be ahead. Short data may lie where long data lay before.
+  [[gnu::always_inline]] uint64_t depth_of(size_t bytes) {
+    if (bytes <= kInlineBytes) return ring_;
+    if (bytes > kShortBytes) long_until_ = sequence_ + short_slots_;
+    return sequence_ < long_until_ ? kBulkSlots : short_slots_;
   }
   void store_number() { line(rank_).number.store(sequence_, std::memory_order_release); }
   void acknowledge();
@@ -172,12 +179,13 @@ class NodeTeam final : public ShmCondition {
   uint64_t offset_;
   std::atomic<uint32_t>* left_;  ///< members that have left the team
   Line* lines_;
-  std::byte *short_, *bulk_;
+  std::byte* bulk_;
   std::vector<uint32_t> slots_;  ///< members' slots in the node, for waking
   static constexpr int kOperationShift = 48;
   uint64_t operation_ = 0;  ///< as in Line::what
   uint64_t sequence_ = 0;
-  uint64_t all_entered_ = 0;                        ///< every member is known to have entered this operation
+  uint64_t long_until_ = 0;   ///< before it data that are longer than short ones may lie in this member's slots
+  uint64_t all_entered_ = 0;  ///< every member is known to have entered this operation
   const std::atomic<uint64_t>* awaited_ = nullptr;  ///< the line for which this rank waits; null: none
   uint64_t awaited_value_ = 0;
   uint32_t losses_seen_ = 0;  ///< of PointToPoint::losses

@@ -29,10 +29,10 @@ class alignas(64) Communicator : public Object {
   uint64_t context_;
   Ref<Group> local_, remote_;
   MessageHints message_hints_;
+  bool by_tag_ = false;  ///< its messages have all engines, chosen by the tag
   int rank_;
   uint32_t collective_sequence_ = 0;
   Engine* engine_ = nullptr;
-  bool by_tag_ = false;  ///< its messages have all engines, chosen by the tag
 
  public:
   /// Context ids are 64 bits and unique in the job for ever (see comm/context.h); the lowest two bits say

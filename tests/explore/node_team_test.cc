@@ -63,7 +63,7 @@ struct Team {
     EXPECT_TRUE(members[0]->memory.allocate(NodeTeam::bytes_for(ranks), offset, NodeTeam::zeroed_bytes_for(ranks)));
     std::vector<int> all;
     for (int i = 0; i < ranks; ++i) all.push_back(i);
-    for (auto& member : members) member->team = std::make_unique<NodeTeam>(*member->communicator, all, offset, false);
+    for (auto& member : members) member->team = std::make_unique<NodeTeam>(*member->communicator, all, offset, true);
   }
   NodeTeam& operator[](size_t i) { return *members[i]->team; }
   void share_with(Execution& execution) {
@@ -88,24 +88,29 @@ void take(NodeTeam& team, uint64_t number, size_t bytes) {
   for (size_t i = 0; i < bytes; i += 7) require(data[i] == std::byte(number), "what was given to this operation");
 }
 
-/// Broadcasts of so many bytes: the first `before` are over, the next ones are explored.
-Program broadcasts(int ranks, uint64_t before, uint64_t count, size_t bytes) {
+/// Broadcasts of `bytes`, the first one of `first_bytes`: `before` of them are over, the next ones are explored.
+Program broadcasts(int ranks, uint64_t before, uint64_t count, size_t bytes, size_t first_bytes) {
   return [=](Execution& execution) {
     auto team = std::make_shared<Team>(ranks);
+    const auto bytes_of = [=](uint64_t number) { return number == 1 ? first_bytes : bytes; };
     for (uint64_t number = 1; number <= before; ++number) {
-      give((*team)[0], number, bytes);
-      for (int i = 1; i < ranks; ++i) take((*team)[size_t(i)], number, bytes);
+      give((*team)[0], number, bytes_of(number));
+      for (int i = 1; i < ranks; ++i) take((*team)[size_t(i)], number, bytes_of(number));
     }
     team->share_with(execution);
     for (int i = 0; i < ranks; ++i) {
       execution.thread([=] {
         for (uint64_t number = before + 1; number <= before + count; ++number) {
-          if (i == 0) give((*team)[0], number, bytes);
-          else take((*team)[size_t(i)], number, bytes);
+          if (i == 0) give((*team)[0], number, bytes_of(number));
+          else take((*team)[size_t(i)], number, bytes_of(number));
         }
       });
     }
   };
+}
+
+Program broadcasts(int ranks, uint64_t before, uint64_t count, size_t bytes) {
+  return broadcasts(ranks, before, count, bytes, bytes);
 }
 
 TEST(NodeTeam, ABroadcast) {
@@ -121,6 +126,13 @@ TEST(NodeTeam, TheRootWaitsForRoom) {
   const Program program = broadcasts(2, 0, NodeTeam::kBulkSlots + 1, NodeTeam::kShortBytes + 1);
   const Outcome outcome = must_hold("node team, 2 members, 9 broadcasts of bulk data", bounds, program);
   EXPECT_GE(count_needed(outcome, bounds, program, "node_team"), 3u);
+}
+
+// Short data share a slot, so the root may run further ahead with them; but not while long data are there.
+TEST(NodeTeam, ShortDataDoNotReplaceLongOnes) {
+  const Bounds bounds{.preemptions = 2, .old_values = 1};
+  must_hold("node team, 2 members, bulk data and 8 short broadcasts", bounds,
+            broadcasts(2, 0, NodeTeam::kBulkSlots + 1, 64, NodeTeam::kShortStride + 64));
 }
 
 TEST(NodeTeam, ThreeMembers) {
