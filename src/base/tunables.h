@@ -36,7 +36,8 @@ namespace tern {
     "single-copy transfer by cross-memory attach where the kernel allows it; 0: always copy through shared memory") \
   X(shm_get_bytes, 0, 0, 1 << 30, "bytes", false, \
     "shortest message sent by cross-memory attach when both ranks are in MPI; shorter ones are streamed through the " \
-    "ring. 0: the faster way, as measured on the messages themselves") \
+    "ring. 0: the faster way, as measured on the messages themselves; where ranks share cores, at most half a ring's " \
+    "bytes are streamed") \
   X(shm_hybrid_bytes, 65536, 0, 1 << 20, "bytes", false, \
     "longest message over shared memory that is copied to a library buffer when its receive is not posted yet") \
   X(hybrid_buffers, 16, 0, 4096, "buffers", false, \

@@ -233,8 +233,8 @@ Error Wireup::begin(const RankContext& context) {
   }
   share_ = node_share(*parts.launcher);
   if (allowed_.ofi && ofi::has_polling_thread(parts.tunables.ofi_provider)) share_.threads = share_.ranks;
-  const bool oversubscribed =
-      parts.tunables.oversubscribed == -1 ? share_.oversubscribed() : parts.tunables.oversubscribed == 1;
+  if (parts.tunables.oversubscribed == -1) parts.tunables.oversubscribed = share_.oversubscribed() ? 1 : 0;
+  const bool oversubscribed = parts.tunables.oversubscribed == 1;
   parts.oversubscribed = oversubscribed;
   parts.clock = std::make_unique<RealClock>();
   parts.wait_port = std::make_unique<KernelWait>();

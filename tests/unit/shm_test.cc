@@ -263,6 +263,20 @@ TEST(ShmPath, AttentiveIsWhoPollsCopiesOrStays) {
   EXPECT_EQ(seen, 1) << "it polls";
 }
 
+// Where ranks share cores, a message is not streamed unless the ring has room for it: nobody copies at the same time.
+TEST(ShmPath, RanksThatShareCoresDoNotStreamLongMessages) {
+  for (const int oversubscribed : {0, 1}) {
+    Tunables tunables;
+    tunables.oversubscribed = oversubscribed;
+    auto nodes = ShmNode::create_local({0, 1}, 65536);
+    CheckingSink sink(2);
+    ShmPath path(std::move(nodes[0]), sink, tunables);
+    // Nothing is measured yet, so a stream is tried first.
+    EXPECT_TRUE(path.copy_arbiter()->stream_is_faster(path.lane(1), 32768));
+    EXPECT_EQ(path.copy_arbiter()->stream_is_faster(path.lane(1), 32769), oversubscribed == 0);
+  }
+}
+
 TEST(ShmPath, KilledPeerIsReportedAfterWhatItSent) {
   for (int when = 0; when < 4; ++when) {
     run_processes(3, 16384,

@@ -25,6 +25,7 @@ ShmMemory::ShmMemory(ShmNode& node, const CountingPath& path, size_t eager_bytes
       path_(path),
       allow_attach_(tunables.shm_cma != 0),
       attach_from_bytes_(size_t(tunables.shm_get_bytes)),
+      longest_stream_(tunables.oversubscribed == 1 ? node.ring_bytes() / 2 : SIZE_MAX),
       eager_bytes_(eager_bytes) {
   remote_properties_.get = remote_properties_.put = allow_attach_;
   remote_properties_.usual_key = {{kKeyPrivate, 0}};
@@ -135,7 +136,7 @@ void ShmMemory::streamed(ShmLane& lane, size_t bytes, uint64_t began_ns) {
 
 bool ShmMemory::stream_is_faster(Lane& lane, size_t bytes) {
   if (attach_from_bytes_ != 0) return bytes < attach_from_bytes_;
-  return static_cast<ShmLane&>(lane).rates.prefers_stream(bytes);
+  return bytes <= longest_stream_ && static_cast<ShmLane&>(lane).rates.prefers_stream(bytes);
 }
 
 bool ShmMemory::peer_has_polled(Lane& lane) {

@@ -53,6 +53,9 @@ class ShmMemory final : public RemoteMemory, public CopyArbiter {
   const CountingPath& path_;
   const bool allow_attach_;
   const size_t attach_from_bytes_;  ///< tunable shm_get_bytes
+  /// Where ranks share cores: what fits into the ring beside the message before it. Of a longer message both ranks
+  /// would copy in turns, and each turn costs a change of the processor, with all ranks that wait in between.
+  const size_t longest_stream_;
   const size_t eager_bytes_;
   size_t lent_ = 0;                   ///< bytes of this rank's lent memory that are in use; never returned
   uint32_t lock_generation_ = 0;      ///< of the last copy lock made
