@@ -13,7 +13,8 @@ COLLECTIVE_WITHOUT_DATA = {
     "Dist_graph_create", "Dist_graph_create_adjacent", "Intercomm_merge", "File_open", "Win_create", "Win_allocate",
     "Win_allocate_shared", "Win_create_dynamic"}
 # Functions that have a short call with MPI_THREAD_MULTIPLE (src/capi/without_lock.h).
-SHORT_CALLS = {"Send", "Recv", "Isend", "Irecv", "Wait", "Test", "Waitall"}
+SHORT_CALLS = {"Send", "Recv", "Isend", "Irecv", "Wait", "Test", "Waitall", "Put", "Get",
+               "Win_flush", "Win_flush_local"}
 ERROR_OBJECTS = {"comm": "comm", "session": "session"}
 
 

@@ -145,6 +145,7 @@ void Call::check_session(const Group& group) {
 
 void Call::leave() {
   if (state_ & kRecorded) world_.recorder->leave(function_, began_ns_);
+  if (state_ & kVisitsWindow) end_window_visit();
   if (state_ & kTrouble) delete trouble_;
   if (Checks* checks = this->checks()) checks->leave();
   if (state_ & kVisits) end_visits();

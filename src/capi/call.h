@@ -234,7 +234,11 @@ class Call {
   }
   bool get(MPI_Win handle, Window*& object, const char* argument) {
     object = world_.windows.find(value_of(handle));
-    if (object) blame(object);
+    if (object) {
+      blame(object);
+      if (world_.threads) [[unlikely]]
+        visit(*object);
+    }
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   /// Of functions that read (enter_reading).
@@ -476,6 +480,9 @@ class Call {
   [[gnu::noinline]] void visit_all(const Communicator& comm);
   [[gnu::noinline]] void enter_to_visit(MPI_Comm handle, int tag);
   void end_visits();
+  /// This call has the rank's lock and uses the window, until its end (rma/window_gate.h).
+  [[gnu::noinline]] void visit(Window& window);
+  void end_window_visit();
   [[gnu::cold]] void begin_observed(uintptr_t from);
   [[gnu::cold]] void made_observed(Request& request, MPI_Request* handle);
   [[gnu::cold]] void made_handle(const void* table, uintptr_t handle) const;
@@ -500,18 +507,19 @@ class Call {
   [[gnu::cold]] Trouble& trouble();
 
   enum State : uint16_t {
-    kEntered = 1,       ///< through the rank's lock
-    kLocked = 2,        ///< the rank's lock, which this call holds
-    kTimed = 4,         ///< began_ns_ is set
-    kRecorded = 8,      ///< and the recorder knows that it has got in
-    kTrouble = 16,      ///< trouble_ is set
-    kAboutFiles = 32,   ///< file_ is set
-    kAboutWindow = 64,  ///< window_ is set
-    kChecked = 128,     ///< World::checks knows that it has got in
-    kTold = 256,        ///< World::observer knows that it has begun
-    kListened = 512,    ///< events were listened to when it began: some may await its end
-    kVisits = 1024,     ///< engines_ is set
-    kDone = 2048,       ///< a short call has done all
+    kEntered = 1,          ///< through the rank's lock
+    kLocked = 2,           ///< the rank's lock, which this call holds
+    kTimed = 4,            ///< began_ns_ is set
+    kRecorded = 8,         ///< and the recorder knows that it has got in
+    kTrouble = 16,         ///< trouble_ is set
+    kAboutFiles = 32,      ///< file_ is set
+    kAboutWindow = 64,     ///< window_ is set
+    kChecked = 128,        ///< World::checks knows that it has got in
+    kTold = 256,           ///< World::observer knows that it has begun
+    kListened = 512,       ///< events were listened to when it began: some may await its end
+    kVisits = 1024,        ///< engines_ is set
+    kDone = 2048,          ///< a short call has done all
+    kVisitsWindow = 4096,  ///< visited_window_ is set
   };
 
   World& world_;
@@ -523,6 +531,7 @@ class Call {
   File* file_;        ///< whose error handler is called; null: the default one of files
   Window* window_;    ///< whose error handler is called
   uint32_t engines_;  ///< a bit for each message engine that it visits
+  Window* visited_window_;
   uint64_t began_ns_;
   uintptr_t from_;    ///< with kTimed: the return address of the entry point
   Trouble* trouble_;  ///< owned

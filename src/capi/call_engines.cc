@@ -1,7 +1,8 @@
-// Calls under the rank's lock that use message engines: what they visit, and requests whose handles are of an engine
-// (p2p/engines.h; calls without the rank's lock: without_lock.h).
+// Calls under the rank's lock that use what short calls use without it (without_lock.h): windows, and message engines
+// (p2p/engines.h): what they visit, and requests whose handles are of an engine.
 #include "capi/call.h"
 #include "capi/requests.h"
+#include "rma/window.h"
 
 namespace tern::capi {
 
@@ -32,6 +33,14 @@ void Call::end_visits() {
     if (engines_ & 1u << i) (*engines)[i].end_visit();
   }
 }
+
+void Call::visit(Window& window) {
+  state_ |= kVisitsWindow;
+  visited_window_ = &window;
+  window.window->begin_visit();
+}
+
+void Call::end_window_visit() { visited_window_->window->end_visit(); }
 
 Request* Call::find_in_engine(MPI_Request handle) {
   Engine* engine = world_.engine_of(handle);

@@ -5,10 +5,12 @@
 #include <algorithm>
 
 #include "base/looks.h"
+#include "base/thread_number.h"
 #include "capi/call.h"
 #include "capi/requests.h"
 #include "p2p/core/endpoint.h"
 #include "progress/hand_over_mutex.h"
+#include "rma/window.h"
 
 namespace tern::capi::short_calls {
 
@@ -215,5 +217,83 @@ bool Test(World& world, MPI_Request* request, int* flag, MPI_Status* status) {
 bool Waitall(World& world, int count, MPI_Request* array_of_requests, MPI_Status* array_of_statuses) {
   return end_all(world, count, array_of_requests, array_of_statuses, patience_of_waiting(world));
 }
+
+namespace {
+
+/// Inside of a window's gate, or not: the gate is closed, or there is no such window.
+class InWindow {
+ public:
+  InWindow(World& world, MPI_Win handle) {
+    Window* found = world.observed ? nullptr : world.windows.find_unlocked(value_of(handle));
+    if (!found) return;
+    window_ = found->window.get();
+    place_ = window_->gate().enter(ThreadNumber::get());
+  }
+  ~InWindow() {
+    if (place_) window_->gate().leave(*place_);
+  }
+  InWindow(const InWindow&) = delete;
+  InWindow& operator=(const InWindow&) = delete;
+  explicit operator bool() const { return place_ != nullptr; }
+  rma::Window* operator->() const { return window_; }
+  rma::WindowGate::Place& place() const { return *place_; }
+
+ private:
+  rma::Window* window_ = nullptr;
+  rma::WindowGate::Place* place_ = nullptr;
+};
+
+/// The predefined datatype of both sides; null: they are not the same one, or no predefined one.
+Datatype* type_of_both(World& world, const void* buffer, MPI_Datatype origin, MPI_Datatype target) {
+  const uintptr_t value = value_of(origin);
+  if (origin != target || !is_memory(buffer) || value - world.types.kFirstPredefined > 0xff) return nullptr;
+  Datatype* type = world.types.find_unlocked(value);
+  return type && type->is_predefined() ? type : nullptr;
+}
+
+bool flush(World& world, int rank, MPI_Win win) {
+  bool due = false;
+  {
+    const InWindow inside(world, win);
+    if (!inside || !inside->is_flushed(rank)) return false;
+    due = ++inside.place().calls % limits_of(Look::short_call).looks == 0;
+  }
+  std::atomic_thread_fence(std::memory_order_acq_rel);
+  if (due) [[unlikely]]
+    poll_all_paths(world);
+  return true;
+}
+
+}  // namespace
+
+bool Put(World& world, const void* origin_addr, Count origin_count, MPI_Datatype origin_datatype, int target_rank,
+         Aint target_disp, Count target_count, MPI_Datatype target_datatype, MPI_Win win) {
+  const InWindow inside(world, win);
+  Datatype* type = inside ? type_of_both(world, origin_addr, origin_datatype, target_datatype) : nullptr;
+  if (!type) return false;
+  rma::Operation o{wire::WindowAction::put};
+  o.origin = origin_addr, o.origin_count = origin_count, o.origin_type = type;
+  o.target = target_rank, o.displacement = target_disp, o.target_count = target_count, o.target_type = type;
+  if (!inside->move_shortly(o)) return false;
+  ++inside.place().puts;
+  return true;
+}
+
+bool Get(World& world, void* origin_addr, Count origin_count, MPI_Datatype origin_datatype, int target_rank,
+         Aint target_disp, Count target_count, MPI_Datatype target_datatype, MPI_Win win) {
+  const InWindow inside(world, win);
+  Datatype* type = inside ? type_of_both(world, origin_addr, origin_datatype, target_datatype) : nullptr;
+  if (!type) return false;
+  rma::Operation o{wire::WindowAction::get};
+  o.result = origin_addr, o.result_count = origin_count, o.result_type = type;
+  o.target = target_rank, o.displacement = target_disp, o.target_count = target_count, o.target_type = type;
+  if (!inside->move_shortly(o)) return false;
+  ++inside.place().gets;
+  return true;
+}
+
+bool Win_flush(World& world, int rank, MPI_Win win) { return flush(world, rank, win); }
+
+bool Win_flush_local(World& world, int rank, MPI_Win win) { return flush(world, rank, win); }
 
 }  // namespace tern::capi::short_calls

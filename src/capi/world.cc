@@ -275,6 +275,7 @@ Communicator* World::comm_of(const Request& request) {
 const Counters& World::counted() {
   if (!process || !process->engines()) return *counters;
   process->engines()->close();
+  process->close_window_gates();
   counted_sum = *counters;
   process->engines()->add_counters(counted_sum);
   return counted_sum;

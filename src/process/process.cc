@@ -284,6 +284,10 @@ io::Environment& Process::files() {
   return *files_;
 }
 
+void Process::close_window_gates() {
+  if (windows_) windows_->close_gates();
+}
+
 rma::Environment& Process::windows() {
   if (!windows_) {
     windows_ = std::make_unique<rma::Environment>(

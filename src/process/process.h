@@ -133,6 +133,8 @@ class Process {
   io::Environment& files();
   /// Windows; made on the first call.
   rma::Environment& windows();
+  /// As rma::Environment.
+  void close_window_gates();
   /// From the beginning: a peer may offer a partitioned send before this rank has made its receive.
   partitioned::Environment& partitioned() { return partitioned_; }
 

@@ -154,6 +154,7 @@ Error Access::complete() {
 Error Access::flush(int rank) {
   if (Target* to = operations_.held(rank)) {
     if (!to->is_settled()) return completion_.finish(*to);
+    if (to->memory.start) operations_.gate().count_short();
     waiting_.look();
     return {};
   }
@@ -170,6 +171,7 @@ Error Access::flush_all() {
 Error Access::flush_local(int rank) {
   if (Target* to = operations_.held(rank)) {
     if (!to->is_settled()) return completion_.finish_locally(*to);
+    if (to->memory.start) operations_.gate().count_short();
     waiting_.look();
     return {};
   }

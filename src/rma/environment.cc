@@ -76,6 +76,7 @@ Window* Environment::window_of(const Endpoint& from, const wire::Header& header)
     last_ = found->second;
     TERN_DEBUG_ASSERT(last_->id() == header.context);
   }
+  last_->close_gate();
   const Group& group = last_->comm().group();
   const bool right = header.source >= 0 && header.source < group.size() && group.peer(header.source) == from.peer;
   return right ? last_ : nullptr;
@@ -125,9 +126,14 @@ void Environment::on_landed(Endpoint& from, const wire::Header& header, Landing&
 
 void Environment::on_peer_lost(Endpoint& peer, const Error& error) {
   for (const auto& [id, window] : windows_) {
+    window->close_gate();
     const int rank = window->comm().group().rank_of(peer.peer);
     if (rank != kUndefined) window->lose(rank, error);
   }
+}
+
+void Environment::close_gates() {
+  for (const auto& [id, window] : windows_) window->close_gate();
 }
 
 std::string Environment::report() const {

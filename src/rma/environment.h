@@ -84,6 +84,8 @@ class Environment final : public MessageHandler {
   bool may_poll() const { return !shares_cores_; }
   /// Some window's locks are kept by a thread of this rank that polls all the time.
   bool wants_polls() const { return progress().kept_awake(); }
+  /// Of all windows (window_gate.h): what short calls did is counted.
+  void close_gates();
   /// What windows wait for, in words; lines.
   std::string report() const;
 

@@ -14,17 +14,20 @@
 #include "rma/routes/record.h"
 #include "rma/routes/words.h"
 #include "rma/waiting.h"
+#include "rma/window_gate.h"
 
 namespace tern::rma {
 
 class Operations {
  public:
-  Operations(WindowContext& context, const MemoryMap& memory, const Apply& apply, OriginLocks& locks, Waiting& waiting)
+  Operations(WindowContext& context, const MemoryMap& memory, const Apply& apply, OriginLocks& locks, Waiting& waiting,
+             WindowGate& gate)
       : context_(context),
         memory_(memory),
         apply_(apply),
         locks_(locks),
         waiting_(waiting),
+        gate_(gate),
         cell_(context),
         records_(context, memory, epoch_, locks, results_, cell_),
         adapter_(context, memory, locks, records_, waiting),
@@ -35,6 +38,13 @@ class Operations {
 
   /// `request`: null, or where the request of a request form goes.
   Error begin(const Operation& operation, Request** request);
+
+  // --- Without the rank's lock: they only read (window.h).
+  bool move_shortly(const Operation& operation) const;
+  bool is_flushed(int rank) const;
+  /// What those read will change by calls only.
+  bool may_be_read() const;
+  WindowGate& gate() { return gate_; }
 
   // --- For the epochs.
   OriginEpoch& epoch() { return epoch_; }
@@ -72,6 +82,7 @@ class Operations {
   const Apply& apply_;
   OriginLocks& locks_;
   Waiting& waiting_;
+  WindowGate& gate_;
   TargetTable targets_;
   OriginEpoch epoch_;
   Results results_;

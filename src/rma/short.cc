@@ -4,6 +4,9 @@
 // that can be wrong or different is asked at once, and whatever does not fit goes the long way, which finds out
 // (operations.cc).
 #include "rma/short.h"
+
+#include <algorithm>
+
 #include "base/assert.h"
 #include "rma/operations.h"
 
@@ -83,6 +86,7 @@ bool Operations::perform_short(const Operation& o) {
   std::byte* there = to->memory.start + start;
   if (form == Form::none || (form != Form::copy && words_.takes(*to, o))) return false;
   if (form == Form::loop && reinterpret_cast<uintptr_t>(there) % o.target_type->kind()->alignment != 0) return false;
+  if (form == Form::copy) gate_.count_short();
   Counters& counters = context_.counters();
   ++counters.rma_direct;
   TERN_DEBUG_ASSERT(start >= 0 && start + bytes <= to->memory.size);
@@ -100,6 +104,29 @@ bool Operations::perform_short(const Operation& o) {
     else apply_.integer(to->memory.place, there, size_t(bytes), o.op, o.origin, result);
   }
   return true;
+}
+
+bool Operations::move_shortly(const Operation& o) const {
+  const Target* to = reached_before(o.target);
+  int64_t bytes = 0, start = 0;
+  if (!to || !lie_inside(o, *to, start, bytes) || form_of(o) != Form::copy) return false;
+  std::byte* there = to->memory.start + start;
+  TERN_DEBUG_ASSERT(start >= 0 && start + bytes <= to->memory.size);
+  if (o.is_put()) Apply::copy_bytes(there, o.origin, size_t(bytes));
+  else Apply::copy_bytes(o.result, there, size_t(bytes));
+  return true;
+}
+
+bool Operations::is_flushed(int rank) const {
+  const Target* to = held(rank);
+  return to && to->memory.start && to->is_settled();
+}
+
+bool Operations::may_be_read() const {
+  return std::all_of(targets_.begin(), targets_.end(), [](const std::unique_ptr<Target>& to) {
+    if (!to || !to->memory.start) return true;
+    return to->is_settled() && (to->lock.state == LockState::held || to->lock.state == LockState::none);
+  });
 }
 
 // The lock of a target that is wanted is asked for only when nothing can be wrong any more.

@@ -11,7 +11,7 @@ Window::Window(Environment& environment, const Plan& plan)
       locks_(context_),
       apply_(environment, memory_),
       waiting_(context_),
-      operations_(context_, memory_, apply_, locks_, waiting_),
+      operations_(context_, memory_, apply_, locks_, waiting_, gate_),
       exposure_(context_, memory_, apply_, waiting_),
       access_(context_, memory_, locks_, waiting_, operations_, exposure_) {
   hints_.lock = environment.p2p().tunables().rma_lock;
@@ -20,6 +20,7 @@ Window::Window(Environment& environment, const Plan& plan)
 }
 
 Window::~Window() {
+  close_gate();
   if (context_.comm && !freed_) end_under_way();
   TERN_ASSERT(nothing_under_way());
   locks_.end_design();

@@ -15,6 +15,7 @@
 
 #include "rma/access.h"
 #include "rma/hints.h"
+#include "rma/window_gate.h"
 
 namespace tern::rma {
 
@@ -65,6 +66,19 @@ class Window {
   Error begin(const Operation& operation, Request** request) { return operations_.begin(operation, request); }
   Access& access() { return access_; }
 
+  // --- Without the rank's lock (window_gate.h): of short calls. Inside of the gate.
+  WindowGate& gate() { return gate_; }
+  /// A put or a get of bytes that lie together, in memory that this rank reaches. False: nothing has happened.
+  bool move_shortly(const Operation& operation) const { return operations_.move_shortly(operation); }
+  /// Nothing is on its way to that rank, whose memory this rank reaches, and its lock is held.
+  bool is_flushed(int rank) const { return operations_.is_flushed(rank); }
+  // --- Of other calls.
+  void begin_visit() { gate_.begin_visit(context_.counters()); }
+  void end_visit() {
+    gate_.end_visit([&] { return operations_.may_be_read(); });
+  }
+  void close_gate() { gate_.close(context_.counters()); }
+
   // --- What comes (Environment). `from` is a rank of the window.
   Exposure& exposure() { return exposure_; }
   void take_answers(int from, std::span<const std::byte> records) {
@@ -86,6 +100,7 @@ class Window {
   void take_cell(int from, std::span<const std::byte> answers);
 
   WindowContext context_;
+  WindowGate gate_;
   Hints hints_;
   LockChoice lock_choice_ = LockChoice::automatic;
   MemoryMap memory_;

@@ -125,8 +125,10 @@ ssize_t __wrap_write(int descriptor, const void* data, size_t bytes) {
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
   if (number == SYS_membarrier) {
-    if (a != MEMBARRIER_CMD_GLOBAL_EXPEDITED && a != MEMBARRIER_CMD_PRIVATE_EXPEDITED) return 0;
-    if (explore::on_barrier_everywhere()) return 0;
+    // Before and after an execution there is one thread, and nothing to do.
+    if (a == MEMBARRIER_CMD_GLOBAL_EXPEDITED || a == MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+      static_cast<void>(explore::on_barrier_everywhere());
+    return 0;
   }
   if (number == SYS_futex && (b & FUTEX_CMD_MASK) == FUTEX_WAIT &&
       explore::on_futex_wait(reinterpret_cast<void*>(a), uint32_t(c)))
