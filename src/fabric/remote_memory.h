@@ -68,6 +68,7 @@ struct RemoteMemoryProperties {
   bool get = false;         ///< for peers that `can_get` confirms
   bool put = false;         ///< for peers that `can_put` confirms
   bool autonomous = false;  ///< data moves without the CPU of either side; else by the CPU of the rank that asks
+  size_t least_bytes = 0;   ///< shorter gets and puts take longer than messages that do the same
   /// The bytes of a put become visible before a message that is handed over after the put was issued (done or not). A
   /// put then fails only because the lane is lost, or immediately.
   bool puts_before_messages = false;

@@ -289,6 +289,17 @@ TEST(OfiPath, AnAtomicOfSeveralWordsIsOneOperationOfTheProvider) {
   EXPECT_EQ(world[0].fake->atomics, 1u);
 }
 
+// `sockets` on two cores: while an answer is out its thread polls, on the core that the answering process needs.
+TEST(OfiTransfers, ShortOnesGoByMessageWhereTheAnswerCostsACore) {
+  OfiWorld usual, crowded("", [](Capabilities&able) { able.takes_core = true; });
+  const RemoteMemoryProperties &free = memory_of(usual.path(0)).remote_properties(),
+                               &costly = memory_of(crowded.path(0)).remote_properties();
+  EXPECT_TRUE(free.get && free.put && free.atomics && free.atomic_swap);
+  EXPECT_EQ(free.least_bytes, 0u);
+  EXPECT_TRUE(costly.get && costly.put && !costly.atomics && !costly.atomic_swap);
+  EXPECT_GE(costly.least_bytes, crowded.path(0).properties().eager_bytes);
+}
+
 // Libraries that libfabric brings along (libpsm2) install handlers when they are loaded.
 TEST(OfiProviders, LoadingThemLeavesTheHandlersOfSignalsAsTheyWere) {
   constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGINT, SIGTERM};

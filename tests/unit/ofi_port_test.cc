@@ -4,7 +4,10 @@
 #include "fabric/ofi/ofi_port.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -130,6 +133,68 @@ TEST(OfiProviders, EveryFrameIsInABufferThatTheReceiverHasPosted) {
       ASSERT_TRUE(pair.wait_for((round + 1) * kRound)) << pair.received << " frames have arrived";
     }
     for (uint32_t number = 0; number < kRounds * kRound; ++number) EXPECT_EQ(pair.times[number], 1u) << number;
+  }
+}
+
+/// A process with a port of that provider, which stops when it has said its address: nothing there answers.
+class StoppedPeer {
+ public:
+  StoppedPeer(const std::string& provider, size_t address_bytes) : address(address_bytes, '\0') {
+    int ends[2];
+    if (pipe(ends) != 0) return;
+    pid_ = fork();
+    if (pid_ == 0) {
+      RealClock clock;
+      const auto adapter = open_adapter(provider, clock);
+      const std::string& its = adapter->port->address();
+      if (write(ends[1], its.data(), its.size()) == ssize_t(its.size())) raise(SIGSTOP);
+      _exit(0);
+    }
+    close(ends[1]);
+    int status = 0;
+    if (read(ends[0], address.data(), address.size()) != ssize_t(address.size())) address.clear();
+    close(ends[0]);
+    if (pid_ > 0) (void)waitpid(pid_, &status, WUNTRACED);
+  }
+  ~StoppedPeer() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    (void)waitpid(pid_, nullptr, 0);
+  }
+
+  std::string address;  ///< empty: it has none
+
+ private:
+  pid_t pid_ = -1;
+};
+
+// Else each message costs an answer of the peer's provider, for which the thread of `sockets` polls.
+TEST(OfiProviders, ASendIsOverWhenItsMemoryIsFree) {
+  RealClock clock;
+  auto adapter = open_adapter("sockets", clock);
+  if (!adapter) GTEST_SKIP() << "this machine does not have it";
+  const size_t address_bytes = adapter->port->address().size();
+  adapter.reset();  // fork copies no thread
+  StoppedPeer peer("sockets", address_bytes);
+  ASSERT_FALSE(peer.address.empty());
+  adapter = open_adapter("sockets", clock);
+  ofi::Address to = ofi::kNoAddress;
+  ASSERT_EQ(adapter->port->insert(peer.address, to), 0);
+  for (const bool tagged : {false, true}) {
+    OfiBuffer& buffer = *adapter->take_buffer();
+    const ofi::Piece piece = adapter->piece_of(buffer, kShort);
+    const uint64_t until = clock.now_ns() + 5 * kSecond_ns;
+    bool sent = false;
+    int completions = 0;
+    while (completions == 0 && clock.now_ns() < until) {
+      if (!sent) {
+        sent = (tagged ? adapter->port->send_tagged(to, 7, piece, true, buffer)
+                       : adapter->port->send(to, piece, false, buffer)) == 0;
+      }
+      ofi::Completion its;
+      completions = adapter->poll(&its, 1);
+    }
+    EXPECT_EQ(completions, 1) << (tagged ? "by tag" : "without a tag");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "fabric/ofi/ofi.h"
 #include "wire/ofi.h"
 
 namespace tern::ofi {
@@ -107,6 +108,7 @@ Capabilities capabilities_of(const fi_info& info) {
   able.delivery_complete = info.tx_attr->op_flags & FI_DELIVERY_COMPLETE;
   // Delivery-complete is not enough: it may be reported when the provider has buffered the message (fi_cq(3)).
   able.match_complete = info.tx_attr->op_flags & FI_MATCH_COMPLETE;
+  able.free_complete = info.tx_attr->op_flags & FI_INJECT_COMPLETE;
   able.marks = domain.cq_data_size != 0;
   able.send_after_send = info.tx_attr->msg_order & info.rx_attr->msg_order & FI_ORDER_SAS;
   able.send_after_write = info.tx_attr->msg_order & info.rx_attr->msg_order & FI_ORDER_SAW;
@@ -143,8 +145,10 @@ FiPort::FiPort(std::shared_ptr<const FiLibrary> library, const fi_info& info)
   info_->tx_attr->op_flags = 0;  // they were questions; each operation says what it needs
 }
 
-std::unique_ptr<FiPort> FiPort::open(std::shared_ptr<const FiLibrary> library, const fi_info& info, Error& failure) {
+std::unique_ptr<FiPort> FiPort::open(std::shared_ptr<const FiLibrary> library, const fi_info& info, bool cores_shared,
+                                     Error& failure) {
   std::unique_ptr<FiPort> port(new FiPort(std::move(library), info));
+  port->capabilities_.takes_core = cores_shared && has_polling_thread(port->capabilities_.provider);
   failure = port->start();
   if (failure) port.reset();
   return port;
@@ -242,6 +246,10 @@ struct Vector {
 
 }  // namespace
 
+// Said by nobody, a send completes when the peer's side has confirmed it. `sockets` sends a message back for that, for
+// which its thread polls.
+uint64_t FiPort::when_free() const { return capabilities_.free_complete ? FI_INJECT_COMPLETE : 0; }
+
 int FiPort::send(Address to, const Piece& piece, bool inject, Context& context) {
   Vector vector(piece);
   fi_msg message{};
@@ -250,7 +258,7 @@ int FiPort::send(Address to, const Piece& piece, bool inject, Context& context) 
   message.iov_count = 1;
   message.addr = to;
   message.context = &context;
-  return int(fi_sendmsg(endpoint_, &message, FI_COMPLETION | (inject ? FI_INJECT : 0)));
+  return int(fi_sendmsg(endpoint_, &message, FI_COMPLETION | when_free() | (inject ? FI_INJECT : 0)));
 }
 
 int FiPort::receive(const Piece& piece, bool many, Context& context) {
@@ -277,8 +285,7 @@ int FiPort::send_tagged(Address to, uint64_t tag, const Piece& piece, bool marke
   message.addr = to;
   message.tag = tag;
   message.context = &context;
-  uint64_t flags = FI_COMPLETION;
-  if (capabilities_.match_complete) flags |= FI_MATCH_COMPLETE;
+  uint64_t flags = FI_COMPLETION | (capabilities_.match_complete ? FI_MATCH_COMPLETE : when_free());
   if (marked && capabilities_.marks) flags |= FI_REMOTE_CQ_DATA;
   return int(fi_tsendmsg(endpoint_, &message, flags));
 }

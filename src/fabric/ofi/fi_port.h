@@ -25,8 +25,10 @@ std::string explain_error(const FiLibrary& library, const std::string& provider,
 
 class FiPort final : public Port {
  public:
-  /// Null exactly when `failure` is set. `info` is copied.
-  static std::unique_ptr<FiPort> open(std::shared_ptr<const FiLibrary> library, const fi_info& info, Error& failure);
+  /// Null exactly when `failure` is set. `info` is copied. `cores_shared`: ranks and providers' threads are more than
+  /// the cores.
+  static std::unique_ptr<FiPort> open(std::shared_ptr<const FiLibrary> library, const fi_info& info, bool cores_shared,
+                                      Error& failure);
   ~FiPort() override;
 
   int insert(std::string_view address, Address& result) override;
@@ -61,6 +63,7 @@ class FiPort final : public Port {
   Error refused(const char* call, long result) const;
   bool take_error(Completion& out);
   uint64_t access_of(const MemoryRights& rights) const;
+  uint64_t when_free() const;
 
   std::shared_ptr<const FiLibrary> library_;
   fi_info* info_;

@@ -59,6 +59,7 @@ struct Wish {
 constexpr Wish kWishes[] = {
     {0, FI_ORDER_SAS, 0},         {FI_MULTI_RECV, 0, 0}, {FI_RMA, 0, 0},       {FI_TAGGED | FI_DIRECTED_RECV, 0, 0},
     {0, 0, FI_DELIVERY_COMPLETE}, {FI_ATOMIC, 0, 0},     {0, FI_ORDER_SAW, 0}, {0, 0, FI_MATCH_COMPLETE},
+    {0, 0, FI_INJECT_COMPLETE},
 };
 
 bool same_way(const fi_info& a, const fi_info& b) {
@@ -294,7 +295,7 @@ Error open_port(const Surroundings& surroundings, Wanted wanted, const Tunables&
   const Candidate& candidate = pick(found, surroundings.local_rank);
   const Info info = best_of(library, *candidate.info);
   Error error;
-  result = FiPort::open(library, *info, error);
+  result = FiPort::open(library, *info, surroundings.cores_shared, error);
   if (!error && filter != FilterKind::none) result = std::make_unique<FilterPort>(std::move(result), filter);
   return error;
 }

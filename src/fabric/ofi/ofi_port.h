@@ -42,6 +42,7 @@ struct Capabilities {
   bool multi_receive = false;                 ///< one buffer takes many messages
   bool delivery_complete = false;             ///< writes may complete when the data is at its place
   bool match_complete = false;                ///< tagged sends complete only when a receive has taken them
+  bool free_complete = false;                 ///< sends may complete as soon as their memory is free
   bool marks = false;                         ///< tagged sends may be marked (FI_REMOTE_CQ_DATA)
   bool send_after_send = false;               ///< messages of one peer meet receives in the order of sending
   bool send_after_write = false;              ///< a message is not seen before an earlier write
@@ -50,6 +51,8 @@ struct Capabilities {
   bool virtual_addresses = false;  ///< peers name memory by its address there; else by the offset in its region
   bool pins = false;               ///< registering pins pages, so it takes long (FI_MR_LOCAL, FI_MR_ALLOCATED)
   bool waits = false;              ///< there is a descriptor to wait for
+  /// While a read, write or atomic is out, a thread polls for the answer, on a core that the ranks of this node need.
+  bool takes_core = false;
   size_t inject_bytes = 0;         ///< longest message whose memory is free at once
   size_t max_bytes = 0;            ///< longest message, read or write
   size_t sends = 0, receives = 0;  ///< operations that may be outstanding

@@ -34,8 +34,10 @@ OfiTransfers::OfiTransfers(OfiAdapter& adapter, OfiStreams& streams, OfiPeers& p
   remote_properties_.put = able.rma && able.delivery_complete;
   remote_properties_.autonomous = able.automatic_progress;
   remote_properties_.puts_before_messages = remote_properties_.put && able.send_after_write;
-  remote_properties_.atomics = able.rma && able.atomics;
-  remote_properties_.atomic_swap = able.rma && able.atomic_swap;
+  remote_properties_.atomics = able.rma && able.atomics && !able.takes_core;
+  remote_properties_.atomic_swap = remote_properties_.atomics && able.atomic_swap;
+  // The frames of a message need no answer.
+  if (able.takes_core) remote_properties_.least_bytes = adapter.frame_bytes;
   // Operands and answers of an operation share a buffer.
   remote_properties_.atomic_words =
       std::max<size_t>(std::min(able.atomic_words, adapter.frame_bytes / 2 / kWordBytes), 1);
@@ -103,7 +105,7 @@ void OfiTransfers::atomic(AtomicOperation& operation) {
   auto& peer = static_cast<OfiPeer&>(*operation.lane);
   if (peer.lost || peer.doomed) return operation.done(operation, peers_.reason(peer));
   const ofi::Capabilities& able = adapter_.able();
-  if (operation.kind == AtomicOperation::Kind::swap ? !able.atomic_swap : !able.atomics) {
+  if (operation.kind == AtomicOperation::Kind::swap ? !remote_properties_.atomic_swap : !remote_properties_.atomics) {
     return operation.done(operation, Error(ErrorClass::unsupported_operation,
                                            "provider " + able.provider + " has no such atomic operation"));
   }

@@ -46,7 +46,7 @@ bool AdapterRoute::takes(Target& target, const Operation& o) {
   if (!(o.is_put() ? target.keys.can_put : target.keys.can_get)) return false;
   if (!Cursor(nullptr, o.target_count, *o.target_type).is_contiguous()) return false;
   const size_t bytes = o.worked_bytes();
-  if (bytes == 0) return false;
+  if (bytes == 0 || bytes < target.endpoint.memory->remote_properties().least_bytes) return false;
   // The request for the lock takes short operations along.
   if (!locks_.by_words() && target.lock.state == LockState::wanted && bytes <= kMaxInsideBytes) return false;
   if (target.endpoint.autonomous() || !target.endpoint.peer_is_polling(true)) return true;
