@@ -1,6 +1,7 @@
 #include "base/counters.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string_view>
 #include <type_traits>
 
@@ -54,8 +55,10 @@ void add_counters(Counters& sum, const Counters& more) {
   for (const CounterRow& row : kCounters) {
     const uint64_t* from = row.in(more);
     auto* to = const_cast<uint64_t*>(row.in(sum));
-    for (uint32_t i = 0; i < row.elements; ++i)
-      to[i] = row.counter_class == CounterClass::peak ? std::max(to[i], from[i]) : to[i] + from[i];
+    for (uint32_t i = 0; i < row.elements; ++i) {
+      const uint64_t count = std::atomic_ref(const_cast<uint64_t&>(from[i])).load(std::memory_order_relaxed);
+      to[i] = row.counter_class == CounterClass::peak ? std::max(to[i], count) : to[i] + count;
+    }
   }
 }
 

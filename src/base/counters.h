@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -318,7 +319,9 @@ struct CounterRow {
   }
 };
 std::span<const CounterRow> counter_rows();
-/// Adds; of peaks it takes the higher one.
+/// Counts without the rank's lock: a count that one thread alone makes.
+inline void count_alone(uint64_t& count) { std::atomic_ref(count).store(count + 1, std::memory_order_relaxed); }
+/// Adds; of peaks it takes the higher one. `more` may be counting (count_alone).
 void add_counters(Counters& sum, const Counters& more);
 /// "counter", "high watermark", ...
 const char* counter_class_name(CounterClass counter_class);

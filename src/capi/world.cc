@@ -273,11 +273,13 @@ Communicator* World::comm_of(const Request& request) {
 }
 
 const Counters& World::counted() {
-  if (!process || !process->engines()) return *counters;
-  process->engines()->close();
-  process->close_window_gates();
-  counted_sum = *counters;
-  process->engines()->add_counters(counted_sum);
+  counted_sum = Counters();
+  if (process && process->engines()) {
+    process->engines()->close();
+    process->close_window_gates();
+    process->engines()->add_counters(counted_sum);
+  }
+  add_counters(counted_sum, *counters);
   return counted_sum;
 }
 

@@ -196,16 +196,16 @@ Woken EventHandler::on_wake(bool tick, bool ready) {
   const Action action = policy_.on_wake(watch, tick, ready, stayed_away);
   if (action.step == Step::nothing) return Woken::idle;
   Counters& counters = engine_.counters();
-  if (watch != WakeSource::paths) ++counters.event_ticks;
+  if (watch != WakeSource::paths) count_alone(counters.event_ticks);
   if (action.step == Step::set_timer) {
     driving_.helping.seen_turns.store(turns, std::memory_order_relaxed);
     carry_out(action);
     return Woken::idle;
   }
   if (!end_watch(watch)) return Woken::idle;
-  if (watch == WakeSource::paths) ++counters.event_wakes;
+  if (watch == WakeSource::paths) count_alone(counters.event_wakes);
   if (!driving_.enter_as_helper([this] { port_.barrier(); })) {
-    if (watch == WakeSource::paths) ++counters.event_wakes_empty;
+    if (watch == WakeSource::paths) count_alone(counters.event_wakes_empty);
     return Woken::idle;
   }
   Woken woken = Woken::idle;
