@@ -101,7 +101,7 @@ class Call {
     if (world_.locking) [[unlikely]] {
       if (!world_.threads) {
         world_.lock->enter_helped();
-      } else if (world_.engines && short_call()) {
+      } else if (world_.engines && world_.engines->in_use() && short_call()) {
         state_ |= kDone;
         return false;
       } else {
@@ -309,7 +309,10 @@ class Call {
   void give(MPI_Session* handle, Session* object) { *handle = given(world_.sessions, object, MPI_SESSION_NULL); }
   void give(MPI_Message* handle, Message* object) { *handle = given(world_.messages, object, MPI_MESSAGE_NULL); }
   void give(MPI_File* handle, File* object) { *handle = given(world_.files, object, MPI_FILE_NULL); }
-  void give(MPI_Win* handle, Window* object) { *handle = given(world_.windows, object, MPI_WIN_NULL); }
+  void give(MPI_Win* handle, Window* object) {
+    if (world_.engines) world_.engines->note_use();
+    *handle = given(world_.windows, object, MPI_WIN_NULL);
+  }
   void give(MPI_Errhandler* handle, ErrorHandler* object) {
     *handle = given(world_.error_handlers, object, MPI_ERRHANDLER_NULL);
   }

@@ -22,7 +22,7 @@ void Call::visit_all(const Communicator& comm) {
 
 void Call::enter_to_visit(MPI_Comm handle, int tag) {
   world_.lock->acquire();
-  if (!world_.engines) return;
+  if (!world_.engines || !world_.engines->in_use()) return;
   Communicator* comm = world_.comms.find(value_of(handle));
   if (comm && comm->has_engine()) visit(*comm->engine(tag), true);
 }

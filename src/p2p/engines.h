@@ -103,6 +103,7 @@ class Engines {
     Engine& engine = *all_[(context >> 2) % all_.size()];
     if (!reaches_all(engine, size, peer)) return nullptr;
     if (size > 1 && engine.polling) engine.polling->begin();
+    note_use();
     return &engine;
   }
   /// Whether a communicator of these members may have all of them, by its messages' tags: the same at all of them.
@@ -114,8 +115,13 @@ class Engines {
     for (const auto& engine : all_) {
       if (size > 1 && engine->polling) engine->polling->begin();
     }
+    note_use();
     return count() > 1;
   }
+  /// There is, or was, something for short calls (capi/without_lock.h): a communicator with an engine, or a window. May
+  /// be asked without the rank's lock.
+  bool in_use() const { return in_use_.load(std::memory_order_relaxed); }
+  void note_use() { in_use_.store(true, std::memory_order_relaxed); }
   Engine& of_tag(uint64_t context, int tag) { return *all_[(uint32_t(context >> 2) + uint32_t(tag)) % all_.size()]; }
   Engine& operator[](uint32_t number) { return *all_[number]; }
   uint32_t count() const { return uint32_t(all_.size()); }
@@ -144,6 +150,7 @@ class Engines {
   }
 
   std::vector<std::unique_ptr<Engine>> all_;
+  std::atomic<bool> in_use_{false};
 };
 
 }  // namespace tern
