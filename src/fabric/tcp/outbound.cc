@@ -1,19 +1,15 @@
 #include "fabric/tcp/outbound.h"
 
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "base/assert.h"
 #include "base/crc32c.h"
-#include "fabric/tcp/pieces.h"
 
 namespace tern {
 
-using tcp::kMaxPieces;
-using tcp::kWorthAPieceBytes;
+using tcp::Batch;
 
 namespace {
 
@@ -32,18 +28,6 @@ wire::FrameHead head_of(const SendOperation& operation) {
 
 }  // namespace
 
-struct TcpOutbound::Batch {
-  iovec pieces[kMaxPieces];
-  size_t piece_count = 0, bytes = 0;
-
-  bool full() const { return piece_count + 2 > kMaxPieces; }
-  void add(const void* data, size_t n) {
-    TERN_DEBUG_ASSERT(piece_count < kMaxPieces);
-    pieces[piece_count++] = {const_cast<void*>(data), n};
-    bytes += n;
-  }
-};
-
 // --- Sending.
 
 bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size_t bytes, Wait wait) {
@@ -59,13 +43,13 @@ bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size
   if (bytes != 0) std::memcpy(at + sizeof head, payload, bytes);
   if (shared_.sealed) {
     TERN_DEBUG_ASSERT(empty() || held_);
-    commit(frame);
+    history_.commit(frame);
     flush_blocks();
     return true;
   }
-  const size_t waiting = size_t(end_ - sent_);  // just before it in the log
+  const size_t waiting = size_t(history_.end() - sent_);  // just before it in the log
   if (wait == Wait::here && waiting + frame <= kMaxHeldBytes) {
-    commit(frame);
+    history_.commit(frame);
     held_ = true;
     return true;
   }
@@ -76,14 +60,15 @@ bool TcpOutbound::try_send(const wire::Header& header, const void* payload, size
   }
   held_ = false;
   TERN_DEBUG_ASSERT(size_t(n) <= waiting + frame);
-  commit(frame);
+  history_.commit(frame);
   sent_ += size_t(n);
-  TERN_DEBUG_ASSERT(sent_ <= end_);
+  TERN_DEBUG_ASSERT(sent_ <= history_.end());
   return true;
 }
 
 bool TcpOutbound::hold() {
-  if (error_ != 0 || stream_ < 0 || shared_.sealed || queued_bytes_ + (end_ - sent_) > kMaxHeldBytes) return false;
+  if (error_ != 0 || stream_ < 0 || shared_.sealed || queued_bytes_ + (history_.end() - sent_) > kMaxHeldBytes)
+    return false;
   return held_ = true;
 }
 
@@ -93,9 +78,9 @@ void TcpOutbound::push() {
 
 // Sends first, then copies what is not acknowledged: the message is under way during the copy.
 bool TcpOutbound::send_large(const wire::Header& header, const void* payload, size_t bytes, bool more) {
-  if (log_end_ - log_begin_ >= kMaxLogBytes) {
+  if (history_.log_bytes() >= kMaxLogBytes) {
     ask_kernel();
-    if (log_end_ - log_begin_ >= kMaxLogBytes) return false;
+    if (history_.log_bytes() >= kMaxLogBytes) return false;
   }
   wire::FrameHead head = wire::build_frame(wire::FrameType::message, header, bytes);
   iovec pieces[2] = {{&head, sizeof head}, {const_cast<void*>(payload), bytes}};
@@ -104,12 +89,12 @@ bool TcpOutbound::send_large(const wire::Header& header, const void* payload, si
     if (n != -EAGAIN) error_ = int(-n);
     return false;
   }
-  const uint64_t begin = end_;
+  const uint64_t begin = history_.end();
   sent_ += size_t(n);
-  // May be ahead of end_, which is set below: forget() has then emptied the history.
+  // May be ahead of the history's end, which is set below: forget() has then emptied the history.
   if (bytes > kCopyUnasked) ask_kernel();
-  size_t from = acked_ > begin ? size_t(acked_ - begin) : 0;
-  end_ = begin + from;
+  size_t from = acknowledged() > begin ? size_t(acknowledged() - begin) : 0;
+  history_.skip(from);
   size_t rest = kHeadBytes + bytes - from;
   if (rest == 0) return true;
   std::byte* at = reserve(rest, true);
@@ -119,14 +104,14 @@ bool TcpOutbound::send_large(const wire::Header& header, const void* payload, si
     from = kHeadBytes;
   }
   std::memcpy(at, static_cast<const std::byte*>(payload) + (from - kHeadBytes), bytes - (from - kHeadBytes));
-  commit(rest);
+  history_.commit(rest);
   return true;
 }
 
 void TcpOutbound::say(wire::FrameType type) {
   wire::FrameHead head = wire::build_frame(type, {}, 0);
   std::memcpy(reserve(sizeof head, true), &head, sizeof head);
-  commit(sizeof head);
+  history_.commit(sizeof head);
 }
 
 void TcpOutbound::enqueue(SendOperation& operation) {
@@ -155,85 +140,23 @@ bool TcpOutbound::pull() {
   queued_bytes_ -= frame;
   const wire::FrameHead head = head_of(*operation);
   // (The log is not moved here: the batch points into it.)
-  if (frame <= kCopyFirst && log_capacity_ - log_end_ >= frame) {
-    std::byte* at = log_.get() + log_end_;
+  if (frame <= kCopyFirst && history_.log_room() >= frame) {
+    std::byte* at = history_.log_place();
     std::memcpy(at, &head, sizeof head);
     Cursor payload = operation->payload;
     payload.pack(at + sizeof head, operation->total_bytes);
-    commit(frame);
+    history_.commit(frame);
     shared_.finished.push_back(operation);
     return true;
   }
-  Segment& segment = segments_.emplace_back();
-  segment.begin = end_;
-  segment.bytes = frame;
-  segment.operation = operation;
-  segment.payload_begin = operation->payload.position();
-  TERN_DEBUG_ASSERT(operation->payload.remaining() == operation->total_bytes);
-  segment.head = head;
-  end_ += frame;
-  ++references_;
+  history_.append(*operation, head);
   return true;
-}
-
-// Adds the payload from `offset` on. False: it ends the batch.
-bool TcpOutbound::add_payload(Batch& batch, Segment& segment, size_t offset, size_t limit) {
-  Cursor& payload = segment.operation->payload;
-  payload.seek(segment.payload_begin + offset);
-  TERN_DEBUG_ASSERT(offset <= segment.operation->total_bytes);
-  size_t left = std::min(segment.operation->total_bytes - offset, limit);
-  if (left == 0) return true;
-  if (payload.is_contiguous()) {
-    batch.add(payload.contiguous_data(), left);
-    return left == segment.operation->total_bytes - offset;
-  }
-  // Scattered data ends the batch: it may need the scratch memory, of which there is one.
-  Cursor ahead = payload;
-  iovec pieces[kMaxPieces];
-  size_t bytes = 0;
-  size_t count = ahead.segments({pieces, kMaxPieces - batch.piece_count}, left, bytes);
-  if (count != 0 && bytes / count >= kWorthAPieceBytes) {
-    for (size_t i = 0; i < count; ++i) batch.add(pieces[i].iov_base, pieces[i].iov_len);
-  } else {
-    Cursor again = payload;
-    std::byte* scratch = shared_.scratch.get();
-    batch.add(scratch, again.pack(scratch, std::min(left, kScratchBytes)));
-  }
-  return false;
 }
 
 // The bytes from sent_ on, at most `limit` of them (but for the last piece's, without `limit` being reached before).
 void TcpOutbound::gather(Batch& batch, size_t limit) {
-  size_t index = segments_.size();
-  while (index != 0 && segments_[index - 1].end() > sent_) --index;
   uint64_t position = sent_;
-  while (batch.bytes < limit && !batch.full()) {
-    if (index == segments_.size() && (batch.bytes >= kPullBytes || !pull())) return;
-    // A pulled frame may have been joined to the segment before: look again at the present position.
-    while (index != 0 && segments_[index - 1].end() > position) --index;
-    Segment& segment = segments_[index];
-    size_t offset = size_t(position - segment.begin), room = limit - batch.bytes;
-    TERN_DEBUG_ASSERT(position >= segment.begin && offset <= segment.bytes);
-    size_t before = batch.bytes;
-    bool whole = true;
-    if (!segment.operation) {
-      std::byte* data = segment.own ? segment.own.get() : log_.get() + segment.at;
-      size_t n = std::min(size_t(segment.bytes) - offset, room);
-      batch.add(data + offset, n);
-      whole = n == segment.bytes - offset;
-    } else {
-      if (offset < kHeadBytes) {
-        size_t n = std::min(kHeadBytes - offset, room);
-        batch.add(reinterpret_cast<const std::byte*>(&segment.head) + offset, n);
-        offset += n;
-        room -= n;
-      }
-      whole = offset >= kHeadBytes && add_payload(batch, segment, offset - kHeadBytes, room);
-    }
-    if (!whole) return;
-    position += batch.bytes - before;
-    ++index;
-  }
+  while (history_.add(batch, position, limit, shared_.scratch.get()) && batch.bytes < kPullBytes && pull()) continue;
 }
 
 TcpOutbound::Flush TcpOutbound::flush(bool more) {
@@ -242,7 +165,7 @@ TcpOutbound::Flush TcpOutbound::flush(bool more) {
   if (stream_ < 0) return Flush::blocked;
   if (!queue_.empty() && queue_.front()->total_bytes < kCopyFirst) (void)reserve(4 * kCopyFirst);
   Flush result = shared_.sealed ? flush_blocks() : flush_plain(more);
-  return result == Flush::all && references_ != 0 ? Flush::blocked : result;
+  return result == Flush::all && history_.has_operations() ? Flush::blocked : result;
 }
 
 TcpOutbound::Flush TcpOutbound::flush_plain(bool more) {
@@ -281,7 +204,7 @@ TcpOutbound::Flush TcpOutbound::flush_sealed() {
         block_head_.crc = crc32c(batch.pieces[i].iov_base, batch.pieces[i].iov_len, block_head_.crc);
       block_head_sent_ = 0;
       told_ack_ = owed_ack_;
-      TERN_DEBUG_ASSERT(block_end_ >= sent_ && block_end_ <= end_);
+      TERN_DEBUG_ASSERT(block_end_ >= sent_ && block_end_ <= history_.end());
     } else if (sent_ != block_end_) {
       gather(batch, size_t(block_end_ - sent_));
     }
@@ -323,7 +246,7 @@ TcpOutbound::Flush TcpOutbound::flush_encrypted() {
       cipher_sent_ = 0;
       cipher_bytes_ = sizeof head + batch.bytes + TcpCipher::kTagBytes;
       told_ack_ = owed_ack_;
-      TERN_DEBUG_ASSERT(sent_ + batch.bytes <= end_);
+      TERN_DEBUG_ASSERT(sent_ + batch.bytes <= history_.end());
       sent_ += batch.bytes;
     }
     ssize_t n = shared_.port.send(stream_, cipher_block_.get() + cipher_sent_, cipher_bytes_ - cipher_sent_, false);
@@ -337,6 +260,99 @@ TcpOutbound::Flush TcpOutbound::flush_encrypted() {
     if (cipher_sent_ != cipher_bytes_) return Flush::blocked;
   }
   return empty() ? Flush::all : Flush::blocked;
+}
+
+// --- What has arrived.
+
+std::byte* TcpOutbound::reserve_slow(size_t bytes, bool force) {
+  ask_kernel();
+  return history_.log_room() >= bytes ? history_.log_place() : history_.make_log_room(bytes, force);
+}
+
+void TcpOutbound::ask_kernel() {
+  if (shared_.sealed || !trusted_ || stream_ < 0 || acknowledged() == sent_) return;
+  const int unacknowledged = shared_.port.unacknowledged(stream_);
+  if (unacknowledged < 0) return;
+  // (Valid also when the connection has broken: the kernel drops its queue, but not its counts.)
+  uint64_t since = sent_ - began_;
+  TERN_DEBUG_ASSERT(sent_ >= began_);
+  if (uint64_t(unacknowledged) < since) history_.forget(sent_ - uint64_t(unacknowledged));
+}
+
+bool TcpOutbound::unsure() {
+  ask_kernel();
+  return acknowledged() != history_.end();
+}
+
+uint64_t TcpOutbound::awaited() {
+  ask_kernel();
+  return history_.end() - acknowledged() - std::min<uint64_t>(history_.end() - acknowledged(), kTailBytes);
+}
+
+uint64_t TcpOutbound::backlog() {
+  ask_kernel();
+  return history_.end() - acknowledged() + queued_bytes_;
+}
+
+void TcpOutbound::settle() {
+  const tcp::OutboundHistory::Unfinished first = history_.first_unfinished();
+  if (!first.operation) return;
+  if (first.end > sent_ && !tcp::OutboundHistory::is_eager(*first.operation, shared_.eager_bytes)) return;
+  const uint64_t most = history_.end() - first.begin;
+  if (most <= kTailBytes) (void)reserve(size_t(most));  // makes room for a copy; may ask the kernel
+  if (most > kCopyUnasked) {
+    ask_kernel();
+    if (acknowledged() != looked_at_) empty_looks_ = 0;
+    looked_at_ = acknowledged();
+    // (What is before it and not acknowledged is a copy already.)
+    if (most > kTailBytes && history_.end() - acknowledged() > kTailBytes && ++empty_looks_ <= kMaxEmptyLooks) return;
+  }
+  history_.copy_operations(shared_.eager_bytes);
+}
+
+// --- Begin and end of connections.
+
+bool TcpOutbound::acknowledge(uint64_t received) {
+  if (received > sent_) return false;
+  history_.forget(received);
+  return true;
+}
+
+bool TcpOutbound::resume(int handle, uint64_t received, bool trusted) {
+  if (received < history_.oldest() || received > std::max(sent_, most_sent_)) return false;
+  most_sent_ = std::max(sent_, most_sent_);
+  history_.forget(received);
+  sent_ = began_ = block_end_ = received;
+  block_head_sent_ = sizeof block_head_;
+  stream_ = handle;
+  error_ = 0;
+  trusted_ = trusted;
+  TERN_DEBUG_ASSERT(sent_ <= std::max(history_.end(), most_sent_));
+  told_ack_ = 0;
+  cipher_sent_ = cipher_bytes_ = 0;
+  return true;
+}
+
+void TcpOutbound::encrypt(const TcpKey& key) {
+  constexpr size_t kBytes = sizeof(wire::BlockHead) + wire::kMaxBlockBytes + TcpCipher::kTagBytes;
+  if (!cipher_block_) cipher_block_.reset(new std::byte[kBytes]);
+  cipher_.begin(key);
+}
+
+void TcpOutbound::detach() {
+  ask_kernel();
+  stream_ = -1;
+  held_ = false;
+}
+
+void TcpOutbound::surrender(SendList& out) {
+  history_.surrender(out);
+  held_ = false;
+  while (SendOperation* operation = queue_.pop_front()) out.push_back(operation);
+  queued_bytes_ = 0;
+  sent_ = history_.end();
+  cipher_sent_ = cipher_bytes_ = 0;
+  told_ack_ = owed_ack_;  // there is no connection to state it on
 }
 
 }  // namespace tern

@@ -7,33 +7,29 @@
 //    0 ........ acked_ ............ sent_ ............ end_ | queue
 //     forgotten      kept, has left      kept, will leave   | operations not begun
 //
-// The history is made of segments. Small frames are copied to the log (their sends complete at once). Of long
-// operations only the place in the user's memory is kept. They complete when their last bytes are acknowledged, or when
-// what is not acknowledged is so little that it is copied instead. Polls decide that after they have left: of a stream
-// of operations most are acknowledged when their sender waits for them.
+// Sends of small frames complete at once. Long operations complete when their last bytes are acknowledged, or when what
+// is not acknowledged is so little that it is copied instead. Polls decide that after they have left: of a stream of
+// operations most are acknowledged when their sender waits for them.
 //
 // What counts as acknowledged: without checksums, what the peer's kernel has acknowledged (the peer reads its socket
 // to the end before it states where to continue, so that is as good as received, and costs no message); with
 // checksums, what the peer states in its blocks, since only it knows which were valid. A copy is made after the
 // bytes have left, so it delays no message.
 //
-// outbound.cc: the way to the socket; outbound_history.cc: the history. Thread rule: under the rank's lock.
+// The history: outbound_history.h. Thread rule: under the rank's lock.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 
-#include "base/intrusive_list.h"
 #include "fabric/ip/stream_port.h"
 #include "fabric/path.h"
 #include "fabric/tcp/cipher.h"
+#include "fabric/tcp/outbound_history.h"
 #include "wire/frame.h"
 
 namespace tern {
-
-using SendList = IntrusiveList<SendOperation>;
 
 class TcpOutbound {
  public:
@@ -51,7 +47,7 @@ class TcpOutbound {
     size_t eager_bytes = 0;  ///< messages up to this size are copied, so they do not wait for a peer that does not read
   };
 
-  explicit TcpOutbound(Shared& shared) : shared_(shared) {}
+  explicit TcpOutbound(Shared& shared) : shared_(shared), history_(shared.finished) {}
 
   /// A whole small message: true when it has left, or is in the history and will.
   bool try_send(const wire::Header& header, const void* payload, size_t bytes, Wait wait = Wait::no);
@@ -92,9 +88,9 @@ class TcpOutbound {
   uint64_t owed() const { return owed_ack_ - told_ack_; }
 
   /// Everything was handed to the kernel.
-  bool empty() const { return queue_.empty() && sent_ == end_ && cipher_sent_ == cipher_bytes_; }
+  bool empty() const { return queue_.empty() && sent_ == history_.end() && cipher_sent_ == cipher_bytes_; }
   /// Operations have left that are not complete yet.
-  bool waits() const { return references_ != 0; }
+  bool waits() const { return history_.has_operations(); }
   /// Something may still be unacknowledged; asks the kernel.
   bool unsure();
   /// Bytes to be acknowledged before the last waiting operation is complete; asks the kernel.
@@ -103,75 +99,58 @@ class TcpOutbound {
   uint64_t backlog();
   /// Bytes handed to kernels, and known to have arrived.
   uint64_t sent() const { return sent_; }
-  uint64_t acknowledged() const { return acked_; }
+  uint64_t acknowledged() const { return history_.acknowledged(); }
   /// The socket's error when it broke; 0: none.
   int error() const { return error_; }
 
-  static constexpr size_t kScratchBytes = 64 * 1024;  ///< as kPullBytes: scattered data of one batch
+  static constexpr size_t kScratchBytes = tcp::OutboundHistory::kScratchBytes;
   /// A message up to this size is copied before it is sent, by the cheaper call (8 B: 0.1 us less than by sendmsg; 4
   /// KiB take 0.1 us to copy). Of a longer one only the unacknowledged rest is copied later.
   static constexpr size_t kCopyFirst = 4096;
 
  private:
-  struct Segment {
-    uint64_t begin = 0, bytes = 0;
-    SendOperation* operation = nullptr;  ///< null: a copy
-    size_t payload_begin = 0;            ///< operation: position of its cursor at the first payload byte
-    wire::FrameHead head{};              ///< operation
-    size_t at = 0;                       ///< copy: place in the log
-    std::unique_ptr<std::byte[]> own;    ///< copy: or in its own memory, of kTailBytes or more
-    uint64_t end() const { return begin + bytes; }
-  };
-  struct Batch;
-  static constexpr size_t kHeadBytes = sizeof(wire::FrameHead);
+  using Batch = tcp::Batch;
+  static constexpr size_t kHeadBytes = tcp::OutboundHistory::kHeadBytes;
+  static constexpr size_t kTailBytes = tcp::OutboundHistory::kTailBytes;
+  static constexpr size_t kMaxLogBytes = tcp::OutboundHistory::kMaxLogBytes;
   /// So much is copied without asking whether it has arrived: asking costs as much (0.2 us).
   static constexpr size_t kCopyUnasked = 16 * 1024;
   /// So much may be held back here: with more a system call gets hardly cheaper per message, and the receiver waits.
   static constexpr size_t kMaxHeldBytes = 32 * 1024;
-  /// Beyond this small messages wait in the queue: as much memory per peer as TERN_UNEXPECTED_CREDIT_BYTES.
-  static constexpr size_t kMaxLogBytes = 1 << 20;
+  /// With more than kTailBytes unacknowledged, a peer that reads is awaited, until so many looks in a row (of 0.2 us or
+  /// more each) have found no progress.
+  static constexpr int kMaxEmptyLooks = 16;
 
   /// Room at the end of the log; null: it is full (never when forced).
   std::byte* reserve(size_t bytes, bool force = false) {
-    if (log_capacity_ - log_end_ >= bytes) [[likely]]
-      return log_.get() + log_end_;
+    if (history_.log_room() >= bytes) [[likely]]
+      return history_.log_place();
     return reserve_slow(bytes, force);
   }
   std::byte* reserve_slow(size_t bytes, bool force);
-  void commit(size_t bytes);
   bool send_large(const wire::Header& header, const void* payload, size_t bytes, bool more);
   bool pull();
   void gather(Batch& batch, size_t limit);
-  bool add_payload(Batch& batch, Segment& segment, size_t offset, size_t limit);
-  std::byte* copy_out(Segment& segment, uint64_t from, std::byte* to);
   Flush flush_plain(bool more);
   Flush flush_blocks() { return cipher_.on() ? flush_encrypted() : flush_sealed(); }
   Flush flush_sealed();
   Flush flush_encrypted();
   void ask_kernel();
-  void forget(uint64_t received);
-  bool is_eager(const SendOperation& operation) const;
-  bool free_by_copy(size_t at);
 
   Shared& shared_;
   SendList queue_;
-  uint64_t queued_bytes_ = 0;     ///< frames of queue_
-  std::deque<Segment> segments_;  ///< [acked_ or before, end_) without gaps
-  uint64_t acked_ = 0, sent_ = 0, end_ = 0;
+  uint64_t queued_bytes_ = 0;  ///< frames of queue_
+  tcp::OutboundHistory history_;
+  uint64_t sent_ = 0;
   uint64_t most_sent_ = 0;  ///< sent_ before the last rewind
   uint64_t began_ = 0;      ///< sent_ when this connection began
   uint64_t owed_ack_ = 0, told_ack_ = 0;
   int stream_ = -1;  ///< of the connection; -1: there is none
   int error_ = 0;
-  bool held_ = false;  ///< [sent_, end_), all of it in the log, and the queue are held back
+  bool held_ = false;  ///< what is not sent, all of it in the log, and the queue are held back
   bool trusted_ = false;
-  size_t references_ = 0;               ///< segments that are operations
-  size_t owned_bytes_ = 0;              ///< of segments with memory of their own
-  uint64_t looked_at_ = 0;              ///< acked_ at the last look
-  int empty_looks_ = 0;                 ///< how often in a row it had not changed
-  std::unique_ptr<std::byte[]> spare_;  ///< unused memory of such a segment, of kTailBytes
-  std::unique_ptr<std::byte[]> log_;
-  size_t log_capacity_ = 0, log_begin_ = 0, log_end_ = 0;
+  uint64_t looked_at_ = 0;  ///< acknowledged() at the last look
+  int empty_looks_ = 0;     ///< how often in a row it had not changed
   // The block being sent (sealed).
   wire::BlockHead block_head_{};
   size_t block_head_sent_ = sizeof(wire::BlockHead);

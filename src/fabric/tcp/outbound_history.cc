@@ -1,27 +1,20 @@
-// The history of a stream: what is kept until the peer has it, and where a new connection continues (outbound.h).
+#include "fabric/tcp/outbound_history.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "base/assert.h"
-#include "fabric/tcp/outbound.h"
 
-namespace tern {
+namespace tern::tcp {
 namespace {
 
 // The log of small frames: usually acknowledged long before it is full, then it starts again at its beginning. Some 200
 // of the smallest frames.
 constexpr size_t kFirstLogBytes = 16 * 1024;
-// If no more than this is unacknowledged of operations, it is copied, so that they complete (6.4 us).
-constexpr size_t kTailBytes = 64 * 1024 + sizeof(wire::FrameHead);
-// With more unacknowledged, a peer that reads is awaited, until so many looks in a row (of 0.2 us or more each) have
-// found no progress.
-constexpr int kMaxEmptyLooks = 16;
 
 }  // namespace
 
-std::byte* TcpOutbound::reserve_slow(size_t bytes, bool force) {
-  ask_kernel();
-  if (log_capacity_ - log_end_ >= bytes) return log_.get() + log_end_;
+std::byte* OutboundHistory::make_log_room(size_t bytes, bool force) {
   size_t used = log_end_ - log_begin_;
   // Moved to the front only when half of the log is free, so that a byte is moved once on average.
   bool move = log_begin_ >= log_capacity_ / 2 && log_capacity_ - used >= bytes && log_capacity_ != 0;
@@ -42,11 +35,10 @@ std::byte* TcpOutbound::reserve_slow(size_t bytes, bool force) {
   log_begin_ = 0;
   log_end_ = used;
   TERN_DEBUG_ASSERT(log_capacity_ >= used + bytes);
-  return log_.get() + log_end_;
+  return log_place();
 }
 
-// The bytes written at `reserve` become part of the stream.
-void TcpOutbound::commit(size_t bytes) {
+void OutboundHistory::commit(size_t bytes) {
   Segment* last = segments_.empty() ? nullptr : &segments_.back();
   if (last && !last->operation && !last->own && last->at + last->bytes == log_end_) {
     last->bytes += bytes;
@@ -62,11 +54,87 @@ void TcpOutbound::commit(size_t bytes) {
   TERN_DEBUG_ASSERT(acked_ <= end_);
 }
 
-// Bytes before `received` need no longer be kept.
-void TcpOutbound::forget(uint64_t received) {
+void OutboundHistory::append(SendOperation& operation, const wire::FrameHead& head) {
+  Segment& segment = segments_.emplace_back();
+  segment.begin = end_;
+  segment.bytes = kHeadBytes + operation.total_bytes;
+  segment.operation = &operation;
+  segment.payload_begin = operation.payload.position();
+  TERN_DEBUG_ASSERT(operation.payload.remaining() == operation.total_bytes);
+  segment.head = head;
+  end_ += segment.bytes;
+  ++operations_;
+}
+
+// --- To the socket.
+
+namespace {
+
+// Adds an operation's payload from `offset` on. False: it ends the batch.
+bool add_payload(Batch& batch, SendOperation& operation, size_t offset, size_t limit, std::byte* scratch) {
+  Cursor& payload = operation.payload;
+  TERN_DEBUG_ASSERT(offset <= operation.total_bytes);
+  size_t left = std::min(operation.total_bytes - offset, limit);
+  if (left == 0) return true;
+  if (payload.is_contiguous()) {
+    batch.add(payload.contiguous_data(), left);
+    return left == operation.total_bytes - offset;
+  }
+  // Scattered data ends the batch: it may need the scratch memory, of which there is one.
+  Cursor ahead = payload;
+  iovec pieces[kMaxPieces];
+  size_t bytes = 0;
+  size_t count = ahead.segments({pieces, kMaxPieces - batch.piece_count}, left, bytes);
+  if (count != 0 && bytes / count >= kWorthAPieceBytes) {
+    for (size_t i = 0; i < count; ++i) batch.add(pieces[i].iov_base, pieces[i].iov_len);
+  } else {
+    Cursor again = payload;
+    batch.add(scratch, again.pack(scratch, std::min(left, OutboundHistory::kScratchBytes)));
+  }
+  return false;
+}
+
+}  // namespace
+
+// False: not to its end.
+bool OutboundHistory::add_segment(Batch& batch, Segment& segment, size_t offset, size_t limit, std::byte* scratch) {
+  if (!segment.operation) {
+    std::byte* data = segment.own ? segment.own.get() : log_.get() + segment.at;
+    const size_t n = std::min(size_t(segment.bytes) - offset, limit);
+    batch.add(data + offset, n);
+    return n == segment.bytes - offset;
+  }
+  if (offset < kHeadBytes) {
+    const size_t n = std::min(kHeadBytes - offset, limit);
+    batch.add(reinterpret_cast<const std::byte*>(&segment.head) + offset, n);
+    offset += n;
+    limit -= n;
+    if (offset < kHeadBytes) return false;
+  }
+  segment.operation->payload.seek(segment.payload_begin + offset - kHeadBytes);
+  return add_payload(batch, *segment.operation, offset - kHeadBytes, limit, scratch);
+}
+
+bool OutboundHistory::add(Batch& batch, uint64_t& position, size_t limit, std::byte* scratch) {
+  size_t index = segments_.size();
+  while (index != 0 && segments_[index - 1].end() > position) --index;
+  for (; batch.bytes < limit && !batch.full(); ++index) {
+    if (index == segments_.size()) return true;
+    Segment& segment = segments_[index];
+    const size_t offset = size_t(position - segment.begin), before = batch.bytes;
+    TERN_DEBUG_ASSERT(position >= segment.begin && offset <= segment.bytes);
+    const bool whole = add_segment(batch, segment, offset, limit - batch.bytes, scratch);
+    position += batch.bytes - before;
+    if (!whole) return false;
+  }
+  return false;
+}
+
+// --- What has arrived.
+
+void OutboundHistory::forget(uint64_t received) {
   if (received <= acked_) return;
   acked_ = received;
-  TERN_DEBUG_ASSERT(acked_ <= std::max(sent_, most_sent_));
   while (!segments_.empty()) {
     Segment& segment = segments_.front();
     if (segment.end() > acked_) {
@@ -78,9 +146,9 @@ void TcpOutbound::forget(uint64_t received) {
       break;
     }
     if (segment.operation) {
-      TERN_DEBUG_ASSERT(references_ != 0);
-      --references_;
-      shared_.finished.push_back(segment.operation);
+      TERN_DEBUG_ASSERT(operations_ != 0);
+      --operations_;
+      finished_.push_back(segment.operation);
     }
     if (segment.own) {
       TERN_DEBUG_ASSERT(owned_bytes_ >= segment.bytes);
@@ -97,60 +165,38 @@ void TcpOutbound::forget(uint64_t received) {
   log_begin_ = log_end_ = 0;
 }
 
-void TcpOutbound::ask_kernel() {
-  if (shared_.sealed || !trusted_ || stream_ < 0 || acked_ == sent_) return;
-  const int unacknowledged = shared_.port.unacknowledged(stream_);
-  if (unacknowledged < 0) return;
-  // (Valid also when the connection has broken: the kernel drops its queue, but not its counts.)
-  uint64_t since = sent_ - began_;
-  TERN_DEBUG_ASSERT(sent_ >= began_);
-  if (uint64_t(unacknowledged) < since) forget(sent_ - uint64_t(unacknowledged));
-}
-
-bool TcpOutbound::unsure() {
-  ask_kernel();
-  return acked_ != end_;
-}
-
-uint64_t TcpOutbound::awaited() {
-  ask_kernel();
-  return end_ - acked_ - std::min<uint64_t>(end_ - acked_, kTailBytes);
-}
-
-uint64_t TcpOutbound::backlog() {
-  ask_kernel();
-  return end_ - acked_ + queued_bytes_;
-}
-
-// Whether the operation should complete although the receiver does not read.
-bool TcpOutbound::is_eager(const SendOperation& operation) const {
-  return uint8_t(operation.header.kind) != 0 && operation.total_bytes <= shared_.eager_bytes;
-}
-
-void TcpOutbound::settle() {
-  if (references_ == 0) return;
+OutboundHistory::Unfinished OutboundHistory::first_unfinished() const {
+  if (operations_ == 0) return {};
   const auto first = std::find_if(segments_.begin(), segments_.end(), [](auto& s) { return s.operation; });
-  if (first->end() > sent_ && !is_eager(*first->operation)) return;
-  const uint64_t most = end_ - first->begin;
   TERN_DEBUG_ASSERT(first != segments_.end());
-  if (most <= kTailBytes) (void)reserve(size_t(most));  // makes room for a copy; may ask the kernel
-  if (most > kCopyUnasked) {
-    ask_kernel();
-    if (acked_ != looked_at_) empty_looks_ = 0;
-    looked_at_ = acked_;
-    // (What is before it and not acknowledged is a copy already.)
-    if (most > kTailBytes && end_ - acked_ > kTailBytes && ++empty_looks_ <= kMaxEmptyLooks) return;
+  return {first->operation, first->begin, first->end()};
+}
+
+void OutboundHistory::copy_operations(size_t eager_bytes) {
+  for (size_t at = 0; at < segments_.size() && operations_ != 0; ++at) {
+    if (segments_[at].operation && !copy_from(at, eager_bytes)) return;
   }
-  for (size_t at = 0; at < segments_.size() && references_ != 0; ++at) {
-    if (segments_[at].operation && !free_by_copy(at)) return;
+}
+
+// What is in the segment from `from` on. Returns the end of the copy.
+std::byte* OutboundHistory::pack(Segment& segment, uint64_t from, std::byte* to) {
+  size_t offset = size_t(from - segment.begin);
+  TERN_DEBUG_ASSERT(from >= segment.begin && from <= segment.end() && segment.operation);
+  if (offset < kHeadBytes) {
+    std::memcpy(to, reinterpret_cast<const std::byte*>(&segment.head) + offset, kHeadBytes - offset);
+    to += kHeadBytes - offset;
+    offset = kHeadBytes;
   }
+  Cursor& payload = segment.operation->payload;
+  payload.seek(segment.payload_begin + offset - kHeadBytes);
+  return to + payload.pack(to, size_t(segment.bytes) - offset);
 }
 
 // Copies the operation there, and those that follow it while there is room. False: it is too long.
-bool TcpOutbound::free_by_copy(size_t at) {
+bool OutboundHistory::copy_from(size_t at, size_t eager_bytes) {
   const uint64_t from = std::max(acked_, segments_[at].begin);
   size_t rest = size_t(segments_[at].end() - from), run = 1;
-  if (rest > kTailBytes && !is_eager(*segments_[at].operation)) return false;
+  if (rest > kTailBytes && !is_eager(*segments_[at].operation, eager_bytes)) return false;
   for (; at + run < segments_.size() && segments_[at + run].operation; ++run) {
     const size_t longer = size_t(segments_[at + run].end() - from);
     if (longer > kTailBytes) break;
@@ -158,19 +204,19 @@ bool TcpOutbound::free_by_copy(size_t at) {
   }
   // The log is in stream order: only the last bytes can go there.
   std::unique_ptr<std::byte[]> own;
-  const bool to_log = at + run == segments_.size() && log_capacity_ - log_end_ >= rest;
+  const bool to_log = at + run == segments_.size() && log_room() >= rest;
   if (!to_log) {
     if (owned_bytes_ + rest > kMaxLogBytes) return false;
     own = rest <= kTailBytes ? std::move(spare_) : nullptr;
     if (!own) own.reset(new std::byte[std::max(rest, kTailBytes)]);
   }
-  std::byte* to = to_log ? log_.get() + log_end_ : own.get();
+  std::byte* to = to_log ? log_place() : own.get();
   for (size_t i = at; i < at + run; ++i) {
-    to = copy_out(segments_[i], std::max(from, segments_[i].begin), to);
-    shared_.finished.push_back(segments_[i].operation);
+    to = pack(segments_[i], std::max(from, segments_[i].begin), to);
+    finished_.push_back(segments_[i].operation);
   }
-  TERN_DEBUG_ASSERT(references_ >= run && run != 0);
-  references_ -= run;
+  TERN_DEBUG_ASSERT(operations_ >= run && run != 0);
+  operations_ -= run;
   const auto copied = segments_.begin() + ptrdiff_t(at);
   segments_.erase(copied + 1, copied + ptrdiff_t(run));
   Segment& copy = segments_[at];
@@ -189,73 +235,16 @@ bool TcpOutbound::free_by_copy(size_t at) {
   return true;
 }
 
-// What is in the segment from `from` on. Returns the end of the copy.
-std::byte* TcpOutbound::copy_out(Segment& segment, uint64_t from, std::byte* to) {
-  size_t offset = size_t(from - segment.begin);
-  TERN_DEBUG_ASSERT(from >= segment.begin && from <= segment.end() && segment.operation);
-  if (offset < kHeadBytes) {
-    std::memcpy(to, reinterpret_cast<const std::byte*>(&segment.head) + offset, kHeadBytes - offset);
-    to += kHeadBytes - offset;
-    offset = kHeadBytes;
-  }
-  Cursor& payload = segment.operation->payload;
-  payload.seek(segment.payload_begin + offset - kHeadBytes);
-  return to + payload.pack(to, size_t(segment.bytes) - offset);
-}
-
-// --- Begin and end of connections.
-
-bool TcpOutbound::acknowledge(uint64_t received) {
-  if (received > sent_) return false;
-  forget(received);
-  return true;
-}
-
-bool TcpOutbound::resume(int handle, uint64_t received, bool trusted) {
-  const uint64_t oldest = segments_.empty() ? end_ : segments_.front().begin;
-  if (received < oldest || received > std::max(sent_, most_sent_)) return false;
-  most_sent_ = std::max(sent_, most_sent_);
-  forget(received);
-  sent_ = began_ = block_end_ = received;
-  block_head_sent_ = sizeof block_head_;
-  stream_ = handle;
-  error_ = 0;
-  trusted_ = trusted;
-  TERN_DEBUG_ASSERT(sent_ <= std::max(end_, most_sent_));
-  told_ack_ = 0;
-  cipher_sent_ = cipher_bytes_ = 0;
-  return true;
-}
-
-void TcpOutbound::encrypt(const TcpKey& key) {
-  constexpr size_t kBytes = sizeof(wire::BlockHead) + wire::kMaxBlockBytes + TcpCipher::kTagBytes;
-  if (!cipher_block_) cipher_block_.reset(new std::byte[kBytes]);
-  cipher_.begin(key);
-}
-
-void TcpOutbound::detach() {
-  ask_kernel();
-  stream_ = -1;
-  held_ = false;
-}
-
-void TcpOutbound::surrender(SendList& out) {
+void OutboundHistory::surrender(SendList& out) {
   for (Segment& segment : segments_) {
     if (segment.operation) out.push_back(segment.operation);
   }
   segments_.clear();
-  references_ = 0;
-  owned_bytes_ = 0;
-  held_ = false;
-  while (SendOperation* operation = queue_.pop_front()) out.push_back(operation);
-  queued_bytes_ = 0;
-  acked_ = sent_ = end_;
-  TERN_DEBUG_ASSERT(segments_.empty() && queue_.empty());
-  cipher_sent_ = cipher_bytes_ = 0;
-  told_ack_ = owed_ack_;  // there is no connection to state it on
+  operations_ = owned_bytes_ = 0;
+  acked_ = end_;
   log_begin_ = log_end_ = log_capacity_ = 0;
   log_.reset();
   spare_.reset();
 }
 
-}  // namespace tern
+}  // namespace tern::tcp
