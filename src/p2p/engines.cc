@@ -31,7 +31,6 @@ int EnginePoll::poll() {
 
 bool EnginePoll::arm() {
   TERN_DEBUG_ASSERT(!armed_);
-  if (hints_.dormant) return true;
   if (engine_.gate.is_open() && !path_.hints().rung && short_calls_look(seen_by_arm_)) {
     deadline_ns_ = engine_.p2p.progress().clock().now_ns() + kBetweenLooks_ns;
     return true;
@@ -57,7 +56,7 @@ uint64_t EnginePoll::next_deadline_ns() const {
 }
 
 void EnginePoll::begin() {
-  if (std::exchange(hints_.dormant, false)) engine_.p2p.progress().arm_anew();
+  if (!std::exchange(begun_, true)) engine_.p2p.progress().add(*this);
 }
 
 void EnginePoll::note_closed() {
@@ -68,7 +67,6 @@ Engine::Engine(uint32_t engine_number, ProgressEngine& progress, const Tunables&
                Counters& its_counters)
     : number(engine_number), counters(its_counters), p2p(progress, tunables, &its_counters), self(me, p2p.sink()) {
   p2p.add_path(self);
-  progress.add(self);
 }
 
 void Engine::add_path(std::unique_ptr<Path> path) {
@@ -76,7 +74,11 @@ void Engine::add_path(std::unique_ptr<Path> path) {
   others->count_into(counters);
   p2p.add_path(*others);
   polling = std::make_unique<EnginePoll>(*this, *others);
-  p2p.progress().add(*polling);
+}
+
+void Engine::begin(int members) {
+  if (!std::exchange(begun_, true)) p2p.progress().add(self);
+  if (members > 1 && polling) polling->begin();
 }
 
 Engines::Engines(uint32_t count, ProgressEngine& progress, const Tunables& tunables, PeerId me, Counters* counters) {

@@ -37,7 +37,7 @@ class EnginePoll final : public Pollable {
   void disarm() override;
   bool arriving() const override;
   uint64_t next_deadline_ns() const override;
-  /// A communicator of several ranks has this engine from now on.
+  /// A communicator of several ranks has this engine from now on; until then a round has no part of it.
   void begin();
   /// The engine was open, and is closed now.
   void note_closed();
@@ -47,7 +47,8 @@ class EnginePoll final : public Pollable {
 
   Engine& engine_;
   Path& path_;
-  PollHints hints_{.dormant = true};
+  PollHints hints_;
+  bool begun_ = false;
   uint32_t skipped_ = 0;
   uint32_t seen_by_poll_ = 0, seen_by_arm_ = 0;  ///< of Engine::looks
   bool armed_ = false;
@@ -59,6 +60,8 @@ struct alignas(128) Engine {
   Engine(uint32_t engine_number, ProgressEngine& progress, const Tunables& tunables, PeerId me, Counters& its_counters);
   /// Its way to other ranks, before any message.
   void add_path(std::unique_ptr<Path> path);
+  /// A communicator of so many ranks has it from now on.
+  void begin(int members);
   /// A call has the rank's lock and uses the engine, until `end_visit`. `is_short`: as EngineGate.
   void begin_visit(bool is_short) {
     if (gate.begin_visit(std::this_thread::get_id(), is_short) && polling) polling->note_closed();
@@ -87,6 +90,9 @@ struct alignas(128) Engine {
   SelfPath self;
   std::unique_ptr<Path> others;         ///< null: its communicators have no other members
   std::unique_ptr<EnginePoll> polling;  ///< of that path
+
+ private:
+  bool begun_ = false;  ///< a communicator has, or had, it
 };
 
 class Engines {
@@ -102,7 +108,7 @@ class Engines {
   Engine* of(uint64_t context, int size, Peer&& peer) {
     Engine& engine = *all_[(context >> 2) % all_.size()];
     if (!reaches_all(engine, size, peer)) return nullptr;
-    if (size > 1 && engine.polling) engine.polling->begin();
+    engine.begin(size);
     note_use();
     return &engine;
   }
@@ -112,9 +118,7 @@ class Engines {
     for (const auto& engine : all_) {
       if (!reaches_all(*engine, size, peer)) return false;
     }
-    for (const auto& engine : all_) {
-      if (size > 1 && engine->polling) engine->polling->begin();
-    }
+    for (const auto& engine : all_) engine->begin(size);
     note_use();
     return count() > 1;
   }
