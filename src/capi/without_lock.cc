@@ -256,11 +256,14 @@ bool flush(World& world, int rank, MPI_Win win) {
   {
     const InWindow inside(world, win);
     if (!inside || !inside->is_flushed(rank)) return false;
-    due = ++inside.place().calls % limits_of(Look::short_call).looks == 0;
+    due = ++inside.place().calls % limits_of(Look::window_call).looks == 0;
   }
   std::atomic_thread_fence(std::memory_order_acq_rel);
-  if (due) [[unlikely]]
-    poll_all_paths(world);
+  if (due) [[unlikely]] {  // as Waiting::look: it may be one of many in a loop that waits for another rank
+    world.lock->acquire();
+    world.process->progress().look();
+    world.lock->leave();
+  }
   return true;
 }
 
