@@ -57,6 +57,7 @@ void add_counters(Counters& sum, const Counters& more) {
     auto* to = const_cast<uint64_t*>(row.in(sum));
     for (uint32_t i = 0; i < row.elements; ++i) {
       const uint64_t count = std::atomic_ref(const_cast<uint64_t&>(from[i])).load(std::memory_order_relaxed);
+      if (count == 0) continue;  // `sum` may be counting what `more` never does
       to[i] = row.counter_class == CounterClass::peak ? std::max(to[i], count) : to[i] + count;
     }
   }
