@@ -94,7 +94,9 @@ class WindowGate {
     TERN_DEBUG_ASSERT(visitors_ != 0);
     --visitors_;
     if (streak_ == streak_before_) streak_ = 0;
-    if (visitors_ != 0 || streak_ < streak_wanted_ || !idle()) return;
+    if (visitors_ != 0 || streak_ < streak_wanted_) return;
+    streak_ = 0;  // the question takes a look at every target
+    if (!idle()) return;
     if (!places_) places_ = std::make_unique<Places>();
     open_.store(true, std::memory_order_release);
   }
