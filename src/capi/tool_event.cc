@@ -39,14 +39,14 @@ struct Elements {
 Elements elements_of(Event event) {
   static constexpr size_t kFrom[] = {offsetof(EventData, a), offsetof(EventData, b), offsetof(EventData, x),
                                      offsetof(EventData, y)};
-  static constexpr size_t kBytes[] = {sizeof EventData::a, sizeof EventData::b, sizeof EventData::x,
+  static constexpr size_t kSizes[] = {sizeof EventData::a, sizeof EventData::b, sizeof EventData::x,
                                       sizeof EventData::y};
   Elements elements;
   for (size_t i = 0; i < std::size(kFrom); ++i) {
     if (kEventRows[size_t(event)].elements[i][0] == '\0') continue;
-    const size_t to = (elements.extent + kBytes[i] - 1) / kBytes[i] * kBytes[i];
-    elements.each[elements.count++] = {kFrom[i], kBytes[i], to};
-    elements.extent = to + kBytes[i];
+    const size_t to = (elements.extent + kSizes[i] - 1) / kSizes[i] * kSizes[i];
+    elements.each[elements.count++] = {kFrom[i], kSizes[i], to};
+    elements.extent = to + kSizes[i];
   }
   return elements;
 }
