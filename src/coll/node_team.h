@@ -51,7 +51,7 @@ class NodeTeam final : public ShmCondition {
   /// short_slots_for.
   static constexpr uint64_t kBulkSlots = 8;
   static constexpr size_t kShortBytes = 512;
-  static constexpr uint64_t short_slots_for(int members) { return members <= 8 ? 32 : 16; }
+  static constexpr uint64_t short_slots_for(int members) { return members <= 16 ? 32 : 16; }
   /// In a slot short data lie far apart, so that who reads one does not fetch the next one while it is written.
   static constexpr size_t kShortStride = 2048;
   static constexpr uint64_t kAckInterval = 4;  ///< half of kBulkSlots, see the invariant
