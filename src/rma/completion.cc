@@ -22,14 +22,15 @@ Error Completion::take_errors() {
   return first;
 }
 
-// A confirmation stands for everything before it; results come before it. What other threads begin meanwhile is theirs.
+// A confirmation stands for everything before it; results come before it. (One is asked for also where it is here and
+// data have not left: conclude.)
 Error Completion::finish(Target& target) {
   if (target.flight.transfers != 0) records_.pump(target, true);
   adapter_.finish(target);
   records_.conclude(target);
-  const uint32_t number = target.flight.asked;
-  if (target.has_confirmed(number)) waiting_.look();
-  else waiting_.until_answered([&] { return target.has_confirmed(number); });
+  const InFlight::Mark mark = target.flight.mark();
+  if (target.has_passed(mark)) waiting_.look();
+  else waiting_.until_answered([&] { return target.has_passed(mark); });
   return take_error(target);
 }
 
@@ -44,18 +45,19 @@ void Completion::finish_transfers() {
 
 Error Completion::finish_all() {
   finish_transfers();
-  std::vector<std::pair<Target*, uint32_t>> asked;
+  std::vector<std::pair<Target*, InFlight::Mark>> asked;
   for (auto& target : targets_) {
     if (!target) continue;
     records_.conclude(*target);
-    if (!target->has_confirmed(target->flight.asked)) asked.push_back({target.get(), target->flight.asked});
+    if (const InFlight::Mark mark = target->flight.mark(); !target->has_passed(mark))
+      asked.push_back({target.get(), mark});
   }
   if (asked.empty()) {
     waiting_.look();
     return take_errors();
   }
   waiting_.until_answered([&] {
-    return std::all_of(asked.begin(), asked.end(), [](auto& one) { return one.first->has_confirmed(one.second); });
+    return std::all_of(asked.begin(), asked.end(), [](auto& one) { return one.first->has_passed(one.second); });
   });
   return take_errors();
 }

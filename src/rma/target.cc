@@ -3,6 +3,7 @@
 namespace tern::rma {
 
 void DataSend::over(Error error) {
+  IntrusiveList<DataSend, InFlight>::remove(this);
   target->flight.end_pending();
   if (request) {
     if (error) request->fail(std::move(error));

@@ -15,6 +15,7 @@
 
 namespace tern::rma {
 
+struct InFlight;
 struct WordAccumulate;
 struct Target;
 
@@ -51,9 +52,11 @@ class HeldOperation {
   ~HeldOperation() = default;
 };
 
-/// Data that follow a parcel as a message of their own, read from the user's memory until they have left.
-struct DataSend final : SendOperation {
+/// Data that follow a parcel as a message of their own, read from the user's memory until they have left: a path may
+/// hold them for a while after the target has confirmed them.
+struct DataSend final : SendOperation, ListHook<InFlight> {
   Target* target = nullptr;
+  uint32_t number = 0;  ///< InFlight::begin_send
   ProgressEngine* progress = nullptr;
   Ref<Datatype> type;
   WindowRequest* request = nullptr;
@@ -93,12 +96,28 @@ struct InFlight {
   uint32_t transfers = 0;  ///< by RemoteMemory, its atomics included: not begun, or not done
   uint32_t asked = 0;      ///< confirmations asked for,
   uint32_t confirmed = 0;
-  uint32_t begun = 0;        ///< operations since the last call that waited for their end
-  bool unconfirmed = false;  ///< operations were begun since the last of the confirmations
-  bool alone = false;        ///< only one was begun before that call: the next one leaves at once
-  bool in_cell = false;      ///< a batch in its cell (node_cells.h) is not answered: nothing else leaves
-  bool unasked = false;      ///< the last message asked for no confirmation
+  uint32_t begun = 0;                       ///< operations since the last call that waited for their end
+  bool unconfirmed = false;                 ///< operations were begun since the last of the confirmations
+  bool alone = false;                       ///< only one was begun before that call: the next one leaves at once
+  bool in_cell = false;                     ///< a batch in its cell (node_cells.h) is not answered: nothing else leaves
+  bool unasked = false;                     ///< the last message asked for no confirmation
+  IntrusiveList<DataSend, InFlight> sends;  ///< of `pending`: data that have not left, oldest first
+  uint32_t sends_begun = 0;
 
+  /// What a flush waits for: everything begun so far. What other threads begin later is theirs.
+  struct Mark {
+    uint32_t confirmation = 0, sends = 0;
+  };
+  Mark mark() const { return {asked, sends_begun}; }
+  bool has_passed(const Mark& mark) {
+    const DataSend* oldest = sends.front();
+    return int32_t(confirmed - mark.confirmation) >= 0 && (!oldest || int32_t(oldest->number - mark.sends) > 0);
+  }
+  void begin_send(DataSend& data) {
+    ++pending;
+    data.number = ++sends_begun;
+    sends.push_back(&data);
+  }
   void end_pending() {
     TERN_ASSERT(pending != 0);
     --pending;
@@ -185,7 +204,7 @@ struct Target {
     return !flight.unconfirmed && flight.is_over() && flight.is_confirmed() && !lost && !error && !out.has_records();
   }
   bool quiet() const { return lost || (flight.is_over() && !out.has_records()); }
-  bool has_confirmed(uint32_t number) const { return lost || int32_t(flight.confirmed - number) >= 0; }
+  bool has_passed(const InFlight::Mark& mark) { return lost || flight.has_passed(mark); }
   bool is_dropped() const { return lost || lock.state == LockState::refused; }
   /// The first one is told.
   void fail(const Error& why) {

@@ -108,7 +108,7 @@ void RecordRoute::put_piece(const Operation& operation, Target& target, WindowOp
   data->progress = &context_.progress();
   data->type = Ref<Datatype>::share(operation.origin_type);
   data->request = request;
-  ++target.flight.pending;
+  target.flight.begin_send(*data);
   if (request) request->begin_part();
   target.out.seal(data);
   pump(target, false);
