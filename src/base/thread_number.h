@@ -10,7 +10,7 @@ namespace tern {
 
 class ThreadNumber {
  public:
-  static constexpr uint32_t kNone = 64;  ///< so many threads have one already
+  static constexpr uint32_t kNone = 64;  ///< there is none left: 64 threads have the numbers below
 
   /// Of the calling thread.
   static uint32_t get() {

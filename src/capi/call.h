@@ -522,7 +522,7 @@ class Call {
     kListened = 512,       ///< events were listened to when it began: some may await its end
     kVisits = 1024,        ///< engines_ is set
     kDone = 2048,          ///< a short call has done all
-    kVisitsWindow = 4096,  ///< visited_window_ is set
+    kVisitsWindow = 4096,  ///< window_ is visited
   };
 
   World& world_;
@@ -534,7 +534,6 @@ class Call {
   File* file_;        ///< whose error handler is called; null: the default one of files
   Window* window_;    ///< whose error handler is called
   uint32_t engines_;  ///< a bit for each message engine that it visits
-  Window* visited_window_;
   uint64_t began_ns_;
   uintptr_t from_;    ///< with kTimed: the return address of the entry point
   Trouble* trouble_;  ///< owned

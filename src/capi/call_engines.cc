@@ -35,12 +35,12 @@ void Call::end_visits() {
 }
 
 void Call::visit(Window& window) {
+  if (!world_.engines) return;  // no short calls
   state_ |= kVisitsWindow;
-  visited_window_ = &window;
   window.window->begin_visit();
 }
 
-void Call::end_window_visit() { visited_window_->window->end_visit(); }
+void Call::end_window_visit() { window_->window->end_visit(!world_.observed); }
 
 Request* Call::find_in_engine(MPI_Request handle) {
   Engine* engine = world_.engine_of(handle);

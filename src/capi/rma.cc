@@ -10,25 +10,9 @@ namespace {
 using Action = wire::WindowAction;
 using rma::Operation;
 
-Operation put(const void* origin, Count count, Datatype& type, int target, Aint displacement, Count target_count,
-              Datatype& target_type) {
-  Operation o{Action::put};
-  o.origin = origin, o.origin_count = count, o.origin_type = &type;
-  o.target = target, o.displacement = displacement, o.target_count = target_count, o.target_type = &target_type;
-  return o;
-}
-
-Operation get(void* result, Count count, Datatype& type, int target, Aint displacement, Count target_count,
-              Datatype& target_type) {
-  Operation o{Action::get};
-  o.result = result, o.result_count = count, o.result_type = &type;
-  o.target = target, o.displacement = displacement, o.target_count = target_count, o.target_type = &target_type;
-  return o;
-}
-
 Operation accumulate(const void* origin, Count count, Datatype& type, int target, Aint displacement, Count target_count,
                      Datatype& target_type, Op& op) {
-  Operation o = put(origin, count, type, target, displacement, target_count, target_type);
+  Operation o = Operation::put(origin, count, type, target, displacement, target_count, target_type);
   o.action = Action::accumulate;
   o.op = op.id();
   return o;
@@ -70,24 +54,28 @@ namespace body {
 Error Put(Call& call, const void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
           Aint target_disp, Count target_count, Datatype& target_datatype, Window& win) {
   return run(call, win,
-             put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype));
+             Operation::put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                            target_datatype));
 }
 Error Rput(Call& call, const void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
            Aint target_disp, Count target_count, Datatype& target_datatype, Window& win, Request*& request) {
   return begin(call, win,
-               put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype),
+               Operation::put(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                              target_datatype),
                request);
 }
 
 Error Get(Call& call, void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
           Aint target_disp, Count target_count, Datatype& target_datatype, Window& win) {
   return run(call, win,
-             get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype));
+             Operation::get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                            target_datatype));
 }
 Error Rget(Call& call, void* origin_addr, Count origin_count, Datatype& origin_datatype, int target_rank,
            Aint target_disp, Count target_count, Datatype& target_datatype, Window& win, Request*& request) {
   return begin(call, win,
-               get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype),
+               Operation::get(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count,
+                              target_datatype),
                request);
 }
 
@@ -134,7 +122,7 @@ Error Fetch_and_op(Call& call, const void* origin_addr, void* result_addr, Datat
 Error Compare_and_swap(Call& call, const void* origin_addr, const void* compare_addr, void* result_addr,
                        Datatype& datatype, int target_rank, Aint target_disp, Window& win) {
   if (Error error = one_element(datatype)) return error;
-  Operation o = put(origin_addr, 1, datatype, target_rank, target_disp, 1, datatype);
+  Operation o = Operation::put(origin_addr, 1, datatype, target_rank, target_disp, 1, datatype);
   o.action = Action::compare_and_swap;
   o.compare = compare_addr;
   o.result = result_addr, o.result_count = 1, o.result_type = &datatype;

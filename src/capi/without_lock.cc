@@ -34,10 +34,11 @@ class Inside {
 
 PeerId sender_of(const Request& request) { return request.from ? request.from->peer : kNoPeer; }
 
-/// Calls that find what they look for with their engine alone serve the rank's other paths now and then.
-void poll_all_paths(World& world) {
+/// Calls that need nothing else of the rank look after the rest of it now and then: they may be many in a loop that
+/// waits for another rank.
+void look_after_rest(World& world) {
   world.lock->acquire();
-  world.process->progress().poll();
+  world.process->progress().look();
   world.lock->leave();
 }
 
@@ -83,23 +84,29 @@ bool await_shortly(World& world, Engine& engine, Patience patience, Attempt&& at
     if (end == Shortly::not_yet && !comes_by_itself(engine, sender())) break;
   }
   if (due) [[unlikely]]
-    poll_all_paths(world);
+    look_after_rest(world);
   return end == Shortly::done;
 }
 
-/// What the handles of a message name, if that is for short calls: a communicator with an engine, and a predefined
-/// datatype (which nobody counts and nobody frees).
+/// A datatype of short calls: a predefined one, which nobody counts and nobody frees. Null: it is none.
+Datatype* find_predefined(World& world, MPI_Datatype handle) {
+  const uintptr_t value = value_of(handle);
+  if (value - world.types.kFirstPredefined > 0xff) return nullptr;
+  Datatype* type = world.types.find_unlocked(value);
+  return type && type->is_predefined() ? type : nullptr;
+}
+
+/// What the handles of a message name, if that is for short calls: a communicator with an engine, and a datatype.
 struct Named {
   Communicator* comm = nullptr;
   const Datatype* type = nullptr;
 
   Named(World& world, MPI_Comm comm_handle, MPI_Datatype type_handle) {
-    const uintptr_t type_value = value_of(type_handle);
-    if (world.observed || type_value - world.types.kFirstPredefined > 0xff) return;
+    if (world.observed) return;
     Communicator* found = world.comms.find_unlocked(value_of(comm_handle));
     if (!found || !found->has_engine()) return;
-    type = world.types.find_unlocked(type_value);
-    if (type && type->is_predefined()) comm = found;
+    type = find_predefined(world, type_handle);
+    if (type) comm = found;
   }
   explicit operator bool() const { return comm != nullptr; }
 };
@@ -235,35 +242,32 @@ class InWindow {
   InWindow(const InWindow&) = delete;
   InWindow& operator=(const InWindow&) = delete;
   explicit operator bool() const { return place_ != nullptr; }
-  rma::Window* operator->() const { return window_; }
-  rma::WindowGate::Place& place() const { return *place_; }
+
+  bool move(const rma::Operation& operation) const {
+    if (!window_->move_shortly(operation)) return false;
+    ++(operation.is_put() ? place_->puts : place_->gets);
+    return true;
+  }
+  /// Whether there is nothing to wait for. `calls`: how often the thread has asked.
+  bool is_flushed(int rank, uint32_t& calls) const {
+    calls = ++place_->calls;
+    return window_->is_flushed(rank);
+  }
 
  private:
   rma::Window* window_ = nullptr;
   rma::WindowGate::Place* place_ = nullptr;
 };
 
-/// The predefined datatype of both sides; null: they are not the same one, or no predefined one.
-Datatype* type_of_both(World& world, const void* buffer, MPI_Datatype origin, MPI_Datatype target) {
-  const uintptr_t value = value_of(origin);
-  if (origin != target || !is_memory(buffer) || value - world.types.kFirstPredefined > 0xff) return nullptr;
-  Datatype* type = world.types.find_unlocked(value);
-  return type && type->is_predefined() ? type : nullptr;
-}
-
 bool flush(World& world, int rank, MPI_Win win) {
-  bool due = false;
+  uint32_t calls = 0;
   {
     const InWindow inside(world, win);
-    if (!inside || !inside->is_flushed(rank)) return false;
-    due = ++inside.place().calls % limits_of(Look::window_call).looks == 0;
+    if (!inside || !inside.is_flushed(rank, calls)) return false;
   }
   std::atomic_thread_fence(std::memory_order_acq_rel);
-  if (due) [[unlikely]] {  // as Waiting::look: it may be one of many in a loop that waits for another rank
-    world.lock->acquire();
-    world.process->progress().look();
-    world.lock->leave();
-  }
+  if (calls % limits_of(Look::window_call).looks == 0) [[unlikely]]
+    look_after_rest(world);
   return true;
 }
 
@@ -272,27 +276,19 @@ bool flush(World& world, int rank, MPI_Win win) {
 bool Put(World& world, const void* origin_addr, Count origin_count, MPI_Datatype origin_datatype, int target_rank,
          Aint target_disp, Count target_count, MPI_Datatype target_datatype, MPI_Win win) {
   const InWindow inside(world, win);
-  Datatype* type = inside ? type_of_both(world, origin_addr, origin_datatype, target_datatype) : nullptr;
-  if (!type) return false;
-  rma::Operation o{wire::WindowAction::put};
-  o.origin = origin_addr, o.origin_count = origin_count, o.origin_type = type;
-  o.target = target_rank, o.displacement = target_disp, o.target_count = target_count, o.target_type = type;
-  if (!inside->move_shortly(o)) return false;
-  ++inside.place().puts;
-  return true;
+  Datatype* type = inside && origin_datatype == target_datatype ? find_predefined(world, origin_datatype) : nullptr;
+  return type && is_memory(origin_addr) &&
+         inside.move(
+             rma::Operation::put(origin_addr, origin_count, *type, target_rank, target_disp, target_count, *type));
 }
 
 bool Get(World& world, void* origin_addr, Count origin_count, MPI_Datatype origin_datatype, int target_rank,
          Aint target_disp, Count target_count, MPI_Datatype target_datatype, MPI_Win win) {
   const InWindow inside(world, win);
-  Datatype* type = inside ? type_of_both(world, origin_addr, origin_datatype, target_datatype) : nullptr;
-  if (!type) return false;
-  rma::Operation o{wire::WindowAction::get};
-  o.result = origin_addr, o.result_count = origin_count, o.result_type = type;
-  o.target = target_rank, o.displacement = target_disp, o.target_count = target_count, o.target_type = type;
-  if (!inside->move_shortly(o)) return false;
-  ++inside.place().gets;
-  return true;
+  Datatype* type = inside && origin_datatype == target_datatype ? find_predefined(world, origin_datatype) : nullptr;
+  return type && is_memory(origin_addr) &&
+         inside.move(
+             rma::Operation::get(origin_addr, origin_count, *type, target_rank, target_disp, target_count, *type));
 }
 
 bool Win_flush(World& world, int rank, MPI_Win win) { return flush(world, rank, win); }

@@ -15,9 +15,15 @@ bool NodeTeam::possible(const Communicator& communicator, std::span<const int> r
 
 static_assert(NodeTeam::short_slots_for(1) * NodeTeam::kShortStride <= NodeTeam::kBulkSlots * NodeTeam::kBulkBytes &&
               NodeTeam::kShortBytes <= NodeTeam::kShortStride);
-static_assert(NodeTeam::kAckInterval <= NodeTeam::kBulkSlots &&
-              NodeTeam::kBulkSlots <= NodeTeam::short_slots_for(NodeTeam::kMaxMembers) &&
-              NodeTeam::short_slots_for(NodeTeam::kMaxMembers) <= NodeTeam::kRing);
+static_assert(NodeTeam::kAckInterval <= NodeTeam::kBulkSlots);
+constexpr bool longer_data_are_less_far_ahead() {
+  for (int members = 1; members <= NodeTeam::kMaxMembers; ++members) {
+    const uint64_t slots = NodeTeam::short_slots_for(members);
+    if (slots < NodeTeam::kBulkSlots || slots > NodeTeam::ring_for(members)) return false;
+  }
+  return true;
+}
+static_assert(longer_data_are_less_far_ahead());
 
 NodeTeam::NodeTeam(Communicator& communicator, std::vector<int> ranks, uint64_t offset, bool shares_cores)
     : memory_(*communicator.environment().node_memory),

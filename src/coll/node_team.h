@@ -52,7 +52,7 @@ class NodeTeam final : public ShmCondition {
   static constexpr uint64_t kBulkSlots = 8;
   static constexpr size_t kShortBytes = 512;
   static constexpr uint64_t short_slots_for(int members) { return members <= 16 ? 32 : 16; }
-  /// In a slot short data lie far apart, so that who reads one does not fetch the next one while it is written.
+  /// Short data lie far apart in a slot: a reader's prefetch must not take the line that is written next.
   static constexpr size_t kShortStride = 2048;
   static constexpr uint64_t kAckInterval = 4;  ///< half of kBulkSlots, see the invariant
 

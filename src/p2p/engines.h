@@ -60,7 +60,7 @@ struct alignas(128) Engine {
   Engine(uint32_t engine_number, ProgressEngine& progress, const Tunables& tunables, PeerId me, Counters& its_counters);
   /// Its way to other ranks, before any message.
   void add_path(std::unique_ptr<Path> path);
-  /// A communicator of so many ranks has it from now on.
+  /// A communicator has this engine from now on. `members`: the number of its ranks.
   void begin(int members);
   /// A call has the rank's lock and uses the engine, until `end_visit`. `is_short`: as EngineGate.
   void begin_visit(bool is_short) {

@@ -235,7 +235,6 @@ Error Wireup::begin(const RankContext& context) {
   if (allowed_.ofi && ofi::has_polling_thread(parts.tunables.ofi_provider)) share_.threads = share_.ranks;
   if (parts.tunables.oversubscribed == -1) parts.tunables.oversubscribed = share_.oversubscribed() ? 1 : 0;
   const bool oversubscribed = parts.tunables.oversubscribed == 1;
-  parts.oversubscribed = oversubscribed;
   parts.clock = std::make_unique<RealClock>();
   parts.wait_port = std::make_unique<KernelWait>();
   parts.waiting = WaitPolicy::Setup::of(parts.tunables, oversubscribed, int(local.size()));

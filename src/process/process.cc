@@ -29,7 +29,6 @@ Process::Process(ProcessParts parts)
       wait_port_(std::move(parts.wait_port)),
       launcher_(std::move(parts.launcher)),
       lock_(std::move(parts.lock)),
-      oversubscribed_(parts.oversubscribed),
       peers_({parts.job, uint32_t(launcher_->rank())}, uint32_t(launcher_->size())),
       rng_(parts.seed),
       progress_(*clock_, *lock_, *wait_port_, parts.waiting, parts.counters, parts.tracer),
@@ -66,7 +65,7 @@ void Process::begin_helping() {
   if (progress == "auto" && !serves_windows && !some_peer_needs_helper()) return;
   // A rank that only receives should not take the core from one that computes.
   const bool every_arrival = progress == "event-driven";
-  const bool always = every_arrival || (progress == "event" && !oversubscribed_);
+  const bool always = every_arrival || (progress == "event" && !is_oversubscribed());
   const bool windows_only = progress == "polling";
   const auto needed = [this, always, windows_only] {
     if (windows_ && windows_->wants_polls()) return Need::always;
@@ -77,10 +76,10 @@ void Process::begin_helping() {
     return p2p_.pending();
   };
   try {
-    const bool lingers = !oversubscribed_;
+    const bool lingers = !is_oversubscribed();
     event_port_ = make_event_port_ ? make_event_port_(progress_) : std::make_unique<EventThread>(progress_, lingers);
     event_handler_ = std::make_unique<EventHandler>(progress_, *event_port_, needed,
-                                                    oversubscribed_ ? EventLimits::shared_cores() : EventLimits(),
+                                                    is_oversubscribed() ? EventLimits::shared_cores() : EventLimits(),
                                                     every_arrival ? Arrivals::all : Arrivals::outside);
     event_port_->start(*event_handler_);
   } catch (const std::system_error& error) {
@@ -195,7 +194,7 @@ Error Process::start() {
   }
   if (log_.wants(LogLevel::info)) log_paths();
   environment_.node_name = hash_of(node_name());
-  environment_.shares_cores = oversubscribed_;
+  environment_.shares_cores = is_oversubscribed();
   world_ =
       std::make_unique<Communicator>(environment_, kWorldContext, Group::strided(me, 0, 1, world_size()), Ref<Group>());
   self_ = std::make_unique<Communicator>(environment_, kSelfContext, Group::strided(me, me, 1, 1), Ref<Group>());
@@ -291,7 +290,7 @@ void Process::close_window_gates() {
 rma::Environment& Process::windows() {
   if (!windows_) {
     windows_ = std::make_unique<rma::Environment>(
-        p2p_, [this] { return new_context(); }, oversubscribed_);
+        p2p_, [this] { return new_context(); }, is_oversubscribed());
     hang_watch_.add_report([this] { return windows_->report(); });
   }
   return *windows_;

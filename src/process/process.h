@@ -36,7 +36,7 @@ namespace tern {
 /// What a Process is built from. The builder (real: process/connect.h, simulated: sim/world.h) chooses the concrete
 /// types.
 struct ProcessParts {
-  Tunables tunables;
+  Tunables tunables;  ///< `oversubscribed`: 1 or 0
   Log log;
   std::unique_ptr<Clock> clock;
   std::unique_ptr<WaitPort> wait_port;
@@ -45,7 +45,6 @@ struct ProcessParts {
   std::shared_ptr<Driving> lock;
   uint64_t seed = 1;
   uint64_t job = 0;              ///< different for every job: RankName::job
-  bool oversubscribed = false;   ///< more ranks than cores on this node
   Counters* counters = nullptr;  ///< not owned: they outlive the Process; null: it counts for itself
   Recorder* tracer = nullptr;    ///< not owned: where events are recorded; null: nowhere
   /// Makes the event thread's port; null: a thread of the operating system. May throw std::system_error.
@@ -86,7 +85,8 @@ class Process {
   void share_engine_memory(std::vector<std::unique_ptr<ShmNode>> nodes);
   /// Then they must be made: the other ranks of the node rely on it.
   bool has_engine_memory() const { return !engine_nodes_.empty(); }
-  bool is_oversubscribed() const { return oversubscribed_; }
+  /// There are more ranks than cores on this node.
+  bool is_oversubscribed() const { return tunables_.oversubscribed == 1; }
   /// Null: none.
   Engines* engines() { return engines_.get(); }
 
@@ -150,7 +150,6 @@ class Process {
   std::unique_ptr<WaitPort> wait_port_;
   std::unique_ptr<Launcher> launcher_;
   std::shared_ptr<Driving> lock_;
-  const bool oversubscribed_;
   PeerTable peers_;
   Rng rng_;
   ProgressEngine progress_;

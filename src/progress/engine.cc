@@ -10,10 +10,6 @@ ProgressEngine::ProgressEngine(Clock& clock, Driving& driving, WaitPort& port, c
 
 void ProgressEngine::add(Pollable& pollable, uint32_t interval) {
   append(pollable, interval);
-  arm_anew();
-}
-
-void ProgressEngine::arm_anew() {
   if (Successor* helper = driving_.successor()) helper->stand_aside();
   if (driving_.armed_for != Driving::Armed::nobody) wake();
 }

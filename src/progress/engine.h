@@ -28,8 +28,6 @@ class alignas(64) ProgressEngine final : public Rounds, private Slept {
   /// Polled in the order of adding; not owned. Who sleeps on the others looks again, and arms it, too. `interval`: poll
   /// it only in every `interval`-th round (for paths whose poll costs a system call while a cheaper path is in use).
   void add(Pollable& pollable, uint32_t interval = 1);
-  /// A pollable of which `arm` had nothing to do has something to do from now on: who sleeps arms all of them again.
-  void arm_anew();
   /// A pollable that was not armed should be: the next thread that waits to be called wakes who sleeps, for that.
   void note_unarmed();
   /// Not owned; null: none.

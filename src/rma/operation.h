@@ -42,6 +42,21 @@ struct Operation {
   Count target_count = 0;
   Datatype* target_type = nullptr;
 
+  static Operation put(const void* origin, Count count, Datatype& type, int target, Aint displacement,
+                       Count target_count, Datatype& target_type) {
+    Operation o{wire::WindowAction::put};
+    o.origin = origin, o.origin_count = count, o.origin_type = &type;
+    o.target = target, o.displacement = displacement, o.target_count = target_count, o.target_type = &target_type;
+    return o;
+  }
+  static Operation get(void* result, Count count, Datatype& type, int target, Aint displacement, Count target_count,
+                       Datatype& target_type) {
+    Operation o{wire::WindowAction::get};
+    o.result = result, o.result_count = count, o.result_type = &type;
+    o.target = target, o.displacement = displacement, o.target_count = target_count, o.target_type = &target_type;
+    return o;
+  }
+
   bool is_put() const { return action == wire::WindowAction::put; }
   bool is_get() const { return action == wire::WindowAction::get; }
   /// A result comes back.

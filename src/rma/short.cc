@@ -64,6 +64,12 @@ bool lie_inside(const Operation& o, const Target& to, int64_t& start, int64_t& b
          !__builtin_add_overflow(start, bytes, &end) && end <= to.memory.size && bytes != 0;
 }
 
+/// A put or a get of bytes that lie together.
+void copy(const Operation& o, std::byte* there, int64_t bytes) {
+  if (o.is_put()) Apply::copy_bytes(there, o.origin, size_t(bytes));
+  else Apply::copy_bytes(o.result, there, size_t(bytes));
+}
+
 }  // namespace
 
 // The target whose memory this rank reaches, and to which the present epoch allows operations, as far as can be told
@@ -86,16 +92,13 @@ bool Operations::perform_short(const Operation& o) {
   std::byte* there = to->memory.start + start;
   if (form == Form::none || (form != Form::copy && words_.takes(*to, o))) return false;
   if (form == Form::loop && reinterpret_cast<uintptr_t>(there) % o.target_type->kind()->alignment != 0) return false;
-  if (form == Form::copy) gate_.count_short();
   Counters& counters = context_.counters();
   ++counters.rma_direct;
   TERN_DEBUG_ASSERT(start >= 0 && start + bytes <= to->memory.size);
-  if (o.action == WindowAction::put) {
-    ++counters.rma_puts;
-    Apply::copy_bytes(there, o.origin, size_t(bytes));
-  } else if (o.action == WindowAction::get) {
-    ++counters.rma_gets;
-    Apply::copy_bytes(o.result, there, size_t(bytes));
+  if (form == Form::copy) {
+    ++(o.is_put() ? counters.rma_puts : counters.rma_gets);
+    copy(o, there, bytes);
+    gate_.count_short();
   } else {
     ++counters.rma_accumulates;
     void* result = o.action == WindowAction::get_accumulate ? o.result : nullptr;
@@ -110,10 +113,8 @@ bool Operations::move_shortly(const Operation& o) const {
   const Target* to = reached_before(o.target);
   int64_t bytes = 0, start = 0;
   if (!to || !lie_inside(o, *to, start, bytes) || form_of(o) != Form::copy) return false;
-  std::byte* there = to->memory.start + start;
   TERN_DEBUG_ASSERT(start >= 0 && start + bytes <= to->memory.size);
-  if (o.is_put()) Apply::copy_bytes(there, o.origin, size_t(bytes));
-  else Apply::copy_bytes(o.result, there, size_t(bytes));
+  copy(o, to->memory.start + start, bytes);
   return true;
 }
 

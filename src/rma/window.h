@@ -72,10 +72,10 @@ class Window {
   bool move_shortly(const Operation& operation) const { return operations_.move_shortly(operation); }
   /// Nothing is on its way to that rank, whose memory this rank reaches, and its lock is held.
   bool is_flushed(int rank) const { return operations_.is_flushed(rank); }
-  // --- Of other calls.
+  // --- Of other calls. `may_open`: short calls may follow.
   void begin_visit() { gate_.begin_visit(context_.counters()); }
-  void end_visit() {
-    gate_.end_visit([&] { return operations_.may_be_read(); });
+  void end_visit(bool may_open) {
+    gate_.end_visit([&] { return may_open && operations_.may_be_read(); });
   }
   void close_gate() { gate_.close(context_.counters()); }
 

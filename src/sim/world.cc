@@ -128,12 +128,12 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   ProcessParts parts;
   parts.tunables = rank.machine.options().tunables;
   for (const auto& [name, value] : settings) throw_if(parts.tunables.set(name, value), "tunables");
+  parts.tunables.oversubscribed = rank.station.oversubscribed() ? 1 : 0;
   parts.tracer = tracer;
   parts.clock = rank.make_clock();
   parts.wait_port = rank.make_wait_port();
   parts.launcher = rank.make_launcher();
   parts.make_event_port = [&rank, lock](ProgressEngine& engine) { return rank.make_event_port(*lock, engine); };
-  parts.oversubscribed = rank.station.oversubscribed();
   parts.lock = std::move(lock);
   parts.seed = rank.seed;
   parts.counters = counters;

@@ -66,7 +66,7 @@ struct TestTuple {
     if (!taken) sends.pop_back();
     return taken;
   }
-  /// As one who has other ways if the queue does not take it now.
+  /// As a sender does that takes another way if the queue does not take the message now.
   void insist(const std::string& text) {
     EXPECT_TRUE(world.until([&] { return send(text); }));
   }

@@ -117,8 +117,8 @@ class TcpOutbound {
   static constexpr size_t kCopyUnasked = 16 * 1024;
   /// So much may be held back here: with more a system call gets hardly cheaper per message, and the receiver waits.
   static constexpr size_t kMaxHeldBytes = 32 * 1024;
-  /// With more than kTailBytes unacknowledged, a peer that reads is awaited, until so many looks in a row (of 0.2 us or
-  /// more each) have found no progress.
+  /// The number of looks in a row without progress (0.2 us or more each) after which more than kTailBytes are copied: a
+  /// peer that reads acknowledges them before.
   static constexpr int kMaxEmptyLooks = 16;
 
   /// Room at the end of the log; null: it is full (never when forced).

@@ -38,7 +38,7 @@ class OutboundHistory {
   size_t log_bytes() const { return log_end_ - log_begin_; }
   /// Where the next bytes go: log_room() of them.
   std::byte* log_place() const { return log_.get() + log_end_; }
-  /// Moves or enlarges the log for so many more bytes. Null: it is full (never when forced).
+  /// Makes room for `bytes` at the end of the log: moves or enlarges it. Null: it is full (never when `force`).
   std::byte* make_log_room(size_t bytes, bool force);
   /// The bytes written at `log_place` become part of the stream.
   void commit(size_t bytes);
