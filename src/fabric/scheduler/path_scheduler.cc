@@ -19,9 +19,10 @@ constexpr size_t kSpareBytes = 8 * 1024;
 constexpr size_t kMaxSpare = 4;
 // Copies for one peer, bounds memory: sixteen of the largest. Beyond this, operations hold their memory.
 constexpr size_t kMaxCopiedBytes = 1024 * 1024;
-// The receiver confirms at the latest after so many messages (the number fits into a header's bits) and bytes (half of
-// what a sender may keep as copies, so that a stream never waits for the confirmation).
-constexpr uint32_t kConfirmMessages = wire::kMaxConfirmed - 7;
+// The receiver confirms at the latest after so many messages (a confirmation alone costs both sides as much as 50 small
+// messages; the records of 256 are 80 KiB, which stay in the sender's cache) and bytes (half of what a sender may keep
+// as copies, so that a stream never waits for the confirmation).
+constexpr uint32_t kConfirmMessages = 256;
 constexpr size_t kConfirmBytes = kMaxCopiedBytes / 2;
 
 }  // namespace
