@@ -8,9 +8,11 @@
 using namespace tern::mpiexec;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
-  const std::vector<std::string> names = needed_libraries({reinterpret_cast<const char*>(data), bytes});
+  const std::string_view content(reinterpret_cast<const char*>(data), bytes);
+  const std::vector<std::string> names = needed_libraries(content);
   for (const std::string& name : names) TERN_FUZZ_CHECK(name.size() <= bytes);
   (void)mpi_library(names);
+  TERN_FUZZ_CHECK(run_path(content).size() <= bytes);
   return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "bind.h"
 #include "clock.h"
 #include "out_of_memory.h"
+#include "own_library.h"
 #include "process/launch/cores.h"
 #include "rank_setup.h"
 
@@ -133,7 +134,10 @@ void AgentRanks::start(int universe, const std::string& records) {
   int local = 0;
   for (auto& [number, rank] : ranks_) {
     auto [at, fresh] = base.try_emplace(rank.program);
-    if (fresh) at->second = environment_of(job_.programs[size_t(rank.program)]);
+    if (fresh) {
+      at->second = environment_of(job_.programs[size_t(rank.program)]);
+      choose_own_library(at->second, files_[size_t(rank.program)]);
+    }
     const cpu_set_t* cores = binding.masks.empty() ? nullptr : &binding.masks[size_t(local)];
     if (!start_rank(number, at->second, cores, local++)) break;
   }

@@ -186,7 +186,7 @@ void Job::on_output_lost(const char* name, int why) {
 void Job::warn_of_other_library() {
   if (ranks_.size() < 2 || server_->some_called_init() || parents_ >= 0 || interrupted_ || not_started_) return;
   for (size_t app = 0; app < files_.size(); ++app) {
-    const std::string library = linked_mpi(files_[app]);
+    const std::string library = linkage_of(files_[app]).mpi;
     // A program that ends with an error before MPI_Init has said why.
     const bool standard = library.starts_with("libmpi_abi");
     if (library.empty() || (standard && exit_code_)) continue;

@@ -20,6 +20,7 @@
 #include "job.h"
 #include "out_of_memory.h"
 #include "output_files.h"
+#include "own_library.h"
 #include "process/launch/cores.h"
 #include "process/launch/spawn_command.h"
 #include "rank_setup.h"
@@ -291,7 +292,10 @@ void Job::start_ranks() {
   if (passes_through()) pipes_.reserve(2 * ranks_.size());
   if (plan_.verbose) described_.resize(ranks_.size());
   std::vector<std::vector<std::string>> base;
-  for (auto& app : plan_.apps) base.push_back(base_environment(app));
+  for (size_t app = 0; app < plan_.apps.size(); ++app) {
+    base.push_back(base_environment(plan_.apps[app]));
+    if (runs_here(app)) choose_own_library(base.back(), files_[app]);
+  }
   size_t started = 0;
   for (int rank = 0; rank < int(ranks_.size()); ++rank) {
     if (is_remote(rank)) continue;

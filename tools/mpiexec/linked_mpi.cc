@@ -24,22 +24,26 @@ bool read_at(std::string_view content, uint64_t offset, T& value) {
 struct Dynamic {
   uint64_t strings = 0;
   std::vector<uint64_t> needed;  ///< offsets in the strings
+  std::vector<uint64_t> runpath;
 };
 
 class Elf {
  public:
   explicit Elf(std::string_view content) : content_(content) {}
-  std::vector<std::string> needed() const {
-    std::vector<std::string> names;
+  /// The texts at those offsets that `list` of the dynamic section has.
+  std::vector<std::string> texts(std::vector<uint64_t> Dynamic::*list) const {
+    std::vector<std::string> found;
     Elf64_Ehdr head;
-    if (!read_at(content_, 0, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) return names;
-    if (head.e_ident[EI_CLASS] != ELFCLASS64) return names;
+    if (!read_at(content_, 0, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) return found;
+    if (head.e_ident[EI_CLASS] != ELFCLASS64) return found;
     Elf64_Phdr segment;
     for (unsigned i = 0; i < head.e_phnum; ++i) {
-      if (!read_at(content_, head.e_phoff + uint64_t(i) * sizeof segment, segment)) return names;
-      if (segment.p_type == PT_DYNAMIC) add_names(head, read_dynamic(segment), names);
+      if (!read_at(content_, head.e_phoff + uint64_t(i) * sizeof segment, segment)) return found;
+      if (segment.p_type != PT_DYNAMIC) continue;
+      const Dynamic dynamic = read_dynamic(segment);
+      add_texts(head, dynamic.strings, dynamic.*list, found);
     }
-    return names;
+    return found;
   }
 
  private:
@@ -51,23 +55,25 @@ class Elf {
       if (entry.d_tag == DT_NULL) break;
       if (entry.d_tag == DT_STRTAB) dynamic.strings = entry.d_un.d_ptr;
       if (entry.d_tag == DT_NEEDED) dynamic.needed.push_back(entry.d_un.d_val);
+      if (entry.d_tag == DT_RUNPATH) dynamic.runpath.push_back(entry.d_un.d_val);
     }
     return dynamic;
   }
 
-  void add_names(const Elf64_Ehdr& head, const Dynamic& dynamic, std::vector<std::string>& names) const {
+  void add_texts(const Elf64_Ehdr& head, uint64_t address, const std::vector<uint64_t>& offsets,
+                 std::vector<std::string>& texts) const {
     Elf64_Phdr segment;
     for (unsigned i = 0; i < head.e_phnum; ++i) {
       if (!read_at(content_, head.e_phoff + uint64_t(i) * sizeof segment, segment)) return;
-      const bool holds = segment.p_type == PT_LOAD && dynamic.strings >= segment.p_vaddr &&
-                         dynamic.strings - segment.p_vaddr < segment.p_filesz;
+      const bool holds =
+          segment.p_type == PT_LOAD && address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_filesz;
       if (!holds) continue;
-      const uint64_t strings = segment.p_offset + (dynamic.strings - segment.p_vaddr);
-      for (uint64_t offset : dynamic.needed) {
+      const uint64_t strings = segment.p_offset + (address - segment.p_vaddr);
+      for (uint64_t offset : offsets) {
         const uint64_t at = strings + offset;
         if (at >= content_.size()) continue;
         const std::string_view rest = content_.substr(at);
-        names.emplace_back(rest.substr(0, std::min(rest.find('\0'), rest.size())));
+        texts.emplace_back(rest.substr(0, std::min(rest.find('\0'), rest.size())));
       }
       return;
     }
@@ -78,7 +84,12 @@ class Elf {
 
 }  // namespace
 
-std::vector<std::string> needed_libraries(std::string_view content) { return Elf(content).needed(); }
+std::vector<std::string> needed_libraries(std::string_view content) { return Elf(content).texts(&Dynamic::needed); }
+
+std::string run_path(std::string_view content) {
+  const std::vector<std::string> found = Elf(content).texts(&Dynamic::runpath);
+  return found.empty() ? std::string() : found.front();
+}
 
 std::string mpi_library(const std::vector<std::string>& libraries) {
   constexpr std::string_view kKnown[][2] = {{"libmpi_abi.so", "the standard ABI"},
@@ -98,15 +109,16 @@ std::string mpi_library(const std::vector<std::string>& libraries) {
   return {};
 }
 
-std::string linked_mpi(const std::string& file) {
+Linkage linkage_of(const std::string& file) {
   const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat status;
-  std::string found;
+  Linkage found;
   if (descriptor >= 0 && fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
     const auto bytes = size_t(status.st_size);
     void* memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (memory != MAP_FAILED) {
-      found = mpi_library(needed_libraries({static_cast<const char*>(memory), bytes}));
+      const std::string_view content(static_cast<const char*>(memory), bytes);
+      found = {mpi_library(needed_libraries(content)), run_path(content)};
       munmap(memory, bytes);
     }
   }
