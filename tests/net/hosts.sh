@@ -144,3 +144,10 @@ relay_begin() {
   done
   skip "$(cat "$NET_TEST_STATE/relay")"
 }
+
+# openmpi_reaches_hosts NETWORK: Open MPI's mpirun starts its daemons through `agent`, and they connect in that network. From
+# version 5 on it is PRRTE, whose variables have names of their own.
+openmpi_reaches_hosts() {
+  export OMPI_MCA_plm_rsh_agent="$here/agent" PRTE_MCA_plm_ssh_agent="$here/agent"
+  export OMPI_MCA_oob_tcp_if_include="$1" PRTE_MCA_prte_if_include="$1"
+}

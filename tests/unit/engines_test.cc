@@ -33,8 +33,9 @@ TEST(Engines, HostsOfAFile) {
   plan.hosts = {{"a", 2}, {"b", 2}};
   plan.label = true;
   EXPECT_EQ(to_hydra(plan), "hydra -l -hosts a:3,b:2 -n 5 /usr/bin/env prog x");
-  EXPECT_EQ(to_open_mpi(plan),
-            "mpirun --oversubscribe --tag-output -x HOME -x SECRET -n 5 --host a:3,b:2 /usr/bin/env prog x");
+  EXPECT_EQ(
+      to_open_mpi(plan),
+      "mpirun --oversubscribe --tag-output --map-by slot -x HOME -x SECRET -n 5 --host a:3,b:2 /usr/bin/env prog x");
   EXPECT_EQ(
       to_slurm(plan),
       "srun --mpi=pmi2 --kill-on-bad-exit=1 --label -n 5 --distribution=arbitrary -w a,a,a,b,b /usr/bin/env prog x");
@@ -99,7 +100,7 @@ TEST(Engines, SeveralProgramsShareTheHosts) {
   EXPECT_EQ(to_hydra(plan),
             "hydra -hosts h1:2,h2:2 -n 1 -wdir /tmp /usr/bin/env ./a : -n 3 /usr/bin/env N=1 2 ./b two words");
   EXPECT_EQ(to_open_mpi(plan),
-            "mpirun --oversubscribe -x HOME -x SECRET -n 1 --host h1:1 -wdir /tmp /usr/bin/env ./a : "
+            "mpirun --oversubscribe --map-by slot -x HOME -x SECRET -n 1 --host h1:1 --wdir /tmp /usr/bin/env ./a : "
             "-n 3 --host h1:1,h2:2 /usr/bin/env N=1 2 ./b two words");
   EXPECT_EQ(to_slurm(plan),
             "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 4 --distribution=arbitrary -w h1,h1,h2,h2 /bin/sh -c "
@@ -119,7 +120,8 @@ TEST(Engines, EnvironmentIsPassedOnOrNot) {
   plan.environment = {"A=x"};
   plan.inheritance = {false, {"HOME"}};
   EXPECT_EQ(to_hydra(plan), "hydra -hosts far:1 -genv A x -n 1 -envlist HOME /usr/bin/env -u SECRET prog");
-  EXPECT_EQ(to_open_mpi(plan), "mpirun --oversubscribe -x HOME -x A=x -n 1 --host far:1 /usr/bin/env -u SECRET prog");
+  EXPECT_EQ(to_open_mpi(plan),
+            "mpirun --oversubscribe --map-by slot -x HOME -x A=x -n 1 --host far:1 /usr/bin/env -u SECRET prog");
   EXPECT_EQ(to_slurm(plan),
             "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 1 --distribution=arbitrary -w far /usr/bin/env -u SECRET prog");
   EXPECT_EQ(translate(plan, {"srun", Dialect::slurm}, "here", {}, false).environment,

@@ -208,7 +208,8 @@ void to_open_mpi(const Plan& plan, const std::string& own_name, const Words& inh
   if (plan.label) push(words, {"--tag-output"});
   if (!plan.files.folder.empty())
     push(words, {"--output-filename", plan.files.folder + (plan.files.copy ? "" : ":nocopy")});
-  if (!plan.placement.map_text.empty()) push(words, {"--map-by", plan.placement.map_text});
+  // Without it version 5 takes --oversubscribe for leave to start all ranks on the first host.
+  push(words, {"--map-by", plan.placement.map_text.empty() ? "slot" : plan.placement.map_text});
   if (!plan.placement.bind_text.empty()) push(words, {"--bind-to", plan.placement.bind_text});
   if (plan.placement.report) push(words, {"--report-bindings"});
   note_ignored(plan, {.folder = true, .map = true, .report = true}, command.ignored);
@@ -228,7 +229,7 @@ void to_open_mpi(const Plan& plan, const std::string& own_name, const Words& inh
     const App& app = plan.apps[i];
     if (i > 0) words.push_back(":");
     push(words, {"-n", std::to_string(app.ranks), "--host", with_counts(hosts[i])});
-    if (!app.directory.empty()) push(words, {"-wdir", app.directory});
+    if (!app.directory.empty()) push(words, {"--wdir", app.directory});
     const Words program = with_environment(plan, app, inherited, plan.environment);
     words.insert(words.end(), program.begin(), program.end());
   }

@@ -327,6 +327,8 @@ Error Pmix::get(int rank, std::string_view key, std::string& value) {
   immediate.value.type = PMIX_BOOL;
   immediate.value.data.flag = true;
   pmix_status_t status = library_.get(&proc, name.c_str(), &immediate, 1, &found);
+  // PRRTE of Open MPI 5.0.7 does not collect what ranks of other hosts have put; it asks their hosts when it may.
+  if (status == PMIX_ERR_NOT_FOUND) status = library_.get(&proc, name.c_str(), nullptr, 0, &found);
   if (status != PMIX_SUCCESS) return failed(fmt::format("key '{}' of rank {}", key, rank), status);
   bool good = found && found->type == PMIX_BYTE_OBJECT && found->data.bo.size >= 1;
   if (good) value.assign(found->data.bo.bytes + 1, found->data.bo.size - 1);
