@@ -1,4 +1,6 @@
 // The Sessions Model. Source: MPI 5.0 section 11.3. Process sets: mpi://WORLD and mpi://SELF.
+#include <strings.h>
+
 #include <cstring>
 #include <iterator>
 
@@ -23,12 +25,13 @@ constexpr struct {
 
 constexpr const char* kSets[] = {"mpi://WORLD", "mpi://SELF"};
 
-/// The members of a process set. Groups are immutable, so the predefined communicators' serve.
+/// The members of a process set. Groups are immutable, so the predefined communicators' serve. The name is a URI, whose
+/// scheme and authority may be written in any case.
 Error find_set(Call& call, const char* name, Group*& group) {
   Process& process = call.process();
-  if (std::strcmp(name, kSets[0]) == 0) {
+  if (strcasecmp(name, kSets[0]) == 0) {
     group = &process.world().group();
-  } else if (std::strcmp(name, kSets[1]) == 0) {
+  } else if (strcasecmp(name, kSets[1]) == 0) {
     group = &process.self().group();
   } else {
     return Error(ErrorClass::arg, fmt::format("argument 'pset_name' is '{}', but the process sets here are "
