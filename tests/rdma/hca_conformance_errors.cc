@@ -4,11 +4,14 @@
 namespace tern::rdma {
 namespace {
 
+bool is_soft_roce(const Side& side) {
+  return side.hca.capabilities().provider == "ibv" && !side.hca.capabilities().autonomous;
+}
+
 // Soft-RoCE calls two errors by other names than the InfiniBand Architecture (10.10.3): there the driver's name counts,
 // too.
 void expect_status(Side& side, Status found, Status expected, Status soft_roce) {
-  const bool software = side.hca.capabilities().provider == "ibv" && !side.hca.capabilities().autonomous;
-  EXPECT_TRUE(found == expected || (software && found == soft_roce)) << status_name(found);
+  EXPECT_TRUE(found == expected || (is_soft_roce(side) && found == soft_roce)) << status_name(found);
 }
 
 // Work after an error comes back flushed, at once or as soon as it is posted.
@@ -71,7 +74,9 @@ void own_memory_is_checked(ConformanceBed& bed) {
   work.piece_count = 1;
   ASSERT_EQ(pair.qa->post({&work, 1}), 1u);
   const Completion entry = pair.a.await_one();
-  expect_status(pair.a, entry.status, Status::local_protection, Status::local_queue_pair);
+  // With Linux 6.12 Soft-RoCE flushes the request that it could not send with those behind it.
+  if (!is_soft_roce(pair.a) || entry.status != Status::flushed)
+    expect_status(pair.a, entry.status, Status::local_protection, Status::local_queue_pair);
   EXPECT_EQ(entry.id, 4u);
   expect_flushed_from_now_on(pair.a, *pair.qa);
 }

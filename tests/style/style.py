@@ -263,8 +263,8 @@ def check_globals(root, build):
             section, size, name = match.group(8), int(match.group(9), 16), match.group(10).strip()
             if size == 0 or section.startswith(".data.rel.ro"):
                 continue
-            # The compiler's own (references to type information, handles of linkage) and the standard library's.
-            if name.startswith(("DW.ref.", "guard variable for", "__dso_handle", "std::")) or name in ("", section):
+            # The compiler's own (references to type information, handles of linkage), the standard library's, and fmt's.
+            if name.startswith(("DW.ref.", "guard variable for", "__dso_handle", "std::", "fmt::")) or name in ("", section):
                 continue
             if name.split("::")[-1] not in GLOBALS:
                 yield f"{path.name}: writable global {name} ({section}, {size} bytes)"
