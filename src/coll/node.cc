@@ -253,7 +253,25 @@ Error scan_node(NodeTeam& team, const Operands& o) {
   return {};
 }
 
+Error exscan_chain(NodeTeam& team, const Operands& o) {
+  team.enter();
+  const size_t bytes = whole(o.receive).bytes();
+  const int next = team.rank() + 1;
+  const std::byte* before = nullptr;
+  if (team.rank() > 0 && !(before = team.await_all(team.rank() - 1, bytes))) return team.error();
+  if (next < team.size()) {
+    std::byte* place = team.place(bytes);
+    if (!place) return team.error();
+    std::memcpy(place, o.contribution(), bytes);
+    if (before) apply(*o.op, before, place, o.receive.count, *o.receive.type);
+    team.publish_for(next);
+  }
+  if (before) std::memcpy(o.receive.buffer, before, bytes);
+  return {};
+}
+
 Error exscan_node(NodeTeam& team, const Operands& o) {
+  if (team.shares_cores()) return exscan_chain(team, o);
   team.enter();
   const size_t bytes = whole(o.receive).bytes();
   if (team.rank() + 1 != team.size()) {

@@ -76,6 +76,20 @@ bool NodeTeam::make_room(uint64_t needed) {
   return true;
 }
 
+bool NodeTeam::make_room_for_one(uint64_t needed) {
+  std::atomic<uint64_t>& theirs = entered(only_reader_);
+  if (theirs.load(std::memory_order_acquire) < needed && !wait_for(theirs, needed)) return false;
+  one_entered_ = theirs.load(std::memory_order_acquire);
+  return true;
+}
+
+// What the last one has not read yet counts as read by all.
+void NodeTeam::change_reader(int member) {
+  last_for_all_ = std::max(last_for_all_, last_for_one_);
+  only_reader_ = member;
+  one_entered_ = std::max<uint64_t>(all_entered_, 1);
+}
+
 bool NodeTeam::wait_for(const std::atomic<uint64_t>& number, uint64_t value) {
   auto there = [&] { return number.load(std::memory_order_acquire) >= value; };
   ProgressEngine& progress = p2p_.progress();

@@ -10,10 +10,11 @@
 //   member 0   [s=8|data][s=5|data][s=6|data][s=7|data]      member 0 contributes to operation 8,
 //   member 1   [s=4|data][s=1|data][s=6|data][    0    ]     member 1 did so to 6 and 4, and only read since
 //
-// Invariant: a line is written for s only when every member has entered s - ring + 1, hence left s - ring; data
-// in slots the same with the number that depth_of says. A member publishes its progress now and then (every
-// kAckInterval operations) in a line of its own. A writer reads that line only when the last value it read is not
-// sufficient.
+// Invariant: a line is written for s only when every reader of this member's contributions up to s - ring has entered a
+// later operation than each that it reads, hence has read it; data in slots the same with the number that depth_of
+// says. Readers are all members, or one (publish_for): in a scan where members share cores each is read by the next one
+// only, so a chain of p members may be p rings long. A member publishes its progress now and then (every kAckInterval
+// operations) in a line of its own. A writer reads that line only when the last value it read is not sufficient.
 //   No deadlock: a member that has entered e has published at least e - kAckInterval + 1 >= e - kBulkSlots + 1, so the
 //   one that is furthest behind never waits for room.
 //
@@ -21,6 +22,7 @@
 // Thread rule: under the rank's lock; lines are the only thing that members share, without a lock.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -80,19 +82,28 @@ class NodeTeam final : public ShmCondition {
   /// Place for this member's contribution of at most kBulkBytes. Null: failed, see error().
   [[gnu::always_inline]] std::byte* place(size_t bytes) {
     const uint64_t depth = depth_of(bytes);
-    if (sequence_ >= depth && all_entered_ <= sequence_ - depth && !make_room(sequence_ - depth + 1)) return nullptr;
+    if (sequence_ >= depth) {
+      const uint64_t for_all = std::min(sequence_ - depth, last_for_all_);
+      const uint64_t for_one = std::min(sequence_ - depth, last_for_one_);
+      if (all_entered_ <= for_all && !make_room(for_all + 1)) return nullptr;
+      if (one_entered_ <= for_one && !make_room_for_one(for_one + 1)) return nullptr;
+    }
     Line& mine = line(rank_);
     mine.what = operation_ | bytes;
     return data_of(rank_, bytes);
   }
   /// This member's contribution is complete: for all members, or for one.
   [[gnu::always_inline]] void publish() {
+    last_for_all_ = sequence_;
     store_number();
     for (int i = 0; i < size_; ++i) {
       if (i != rank_) memory_.wake_if_asleep(slots_[size_t(i)]);
     }
   }
   void publish_for(int member) {
+    if (member != only_reader_) [[unlikely]]
+      change_reader(member);
+    last_for_one_ = sequence_;
     store_number();
     memory_.wake_if_asleep(slots_[size_t(member)]);
   }
@@ -165,6 +176,8 @@ class NodeTeam final : public ShmCondition {
   void store_number() { line(rank_).number.store(sequence_, std::memory_order_release); }
   void acknowledge();
   bool make_room(uint64_t needed);
+  bool make_room_for_one(uint64_t needed);
+  void change_reader(int member);
   bool wait_for(const std::atomic<uint64_t>& number, uint64_t value);
   bool somebody_lost();
   void disagree(int member, uint64_t what, size_t expected);
@@ -184,8 +197,12 @@ class NodeTeam final : public ShmCondition {
   static constexpr int kOperationShift = 48;
   uint64_t operation_ = 0;  ///< as in Line::what
   uint64_t sequence_ = 0;
-  uint64_t long_until_ = 0;   ///< before it data that are longer than short ones may lie in this member's slots
-  uint64_t all_entered_ = 0;  ///< every member is known to have entered this operation
+  uint64_t long_until_ = 0;    ///< before it data that are longer than short ones may lie in this member's slots
+  uint64_t last_for_all_ = 0;  ///< this member's last contribution that all may read
+  uint64_t all_entered_ = 1;   ///< every member is known to have entered this operation; 1: of it nothing is asked
+  int only_reader_ = -1;       ///< of the contributions for one member
+  uint64_t last_for_one_ = 0;  ///< the last one of these
+  uint64_t one_entered_ = 1;   ///< as all_entered_, that member
   const std::atomic<uint64_t>* awaited_ = nullptr;  ///< the line for which this rank waits; null: none
   uint64_t awaited_value_ = 0;
   uint32_t losses_seen_ = 0;  ///< of PointToPoint::losses

@@ -139,6 +139,46 @@ TEST(NodeTeam, ThreeMembers) {
   must_hold("node team, 3 members, 1 broadcast", {.preemptions = 1, .old_values = 1}, broadcasts(3, 5, 1, 8));
 }
 
+/// Operation `number` of a chain, as a scan where members share cores: each reads what the one before it has written.
+void pass_on(NodeTeam& team, uint64_t number, size_t bytes) {
+  team.enter();
+  if (team.rank() > 0) {
+    const std::byte* data = team.await_all(team.rank() - 1, bytes);
+    require(data, "it has come");
+    for (size_t i = 0; i < bytes; i += 7)
+      require(data[i] == std::byte(number + uint64_t(team.rank())), "what was passed on in this operation");
+  }
+  if (team.rank() + 1 == team.size()) return;
+  std::byte* place = team.place(bytes);
+  require(place, "there is room");
+  std::memset(place, int(number) + team.rank() + 1, bytes);
+  team.publish_for(team.rank() + 1);
+}
+
+// A member waits only for the one that reads what it has written: the first two are through with all slots before the
+// third has begun. What all read comes last.
+TEST(NodeTeam, AChainAndABroadcast) {
+  static constexpr uint64_t kChain = NodeTeam::kBulkSlots, kLast = kChain + 2;
+  static constexpr size_t kBytes = NodeTeam::kShortBytes + 1;
+  must_hold("node team, 3 members, 9 chains, a broadcast", {.preemptions = 1, .old_values = 1},
+            [](Execution& execution) {
+              auto team = std::make_shared<Team>(3);
+              for (uint64_t number = 1; number <= kChain; ++number) {
+                for (size_t i : {0u, 1u}) pass_on((*team)[i], number, kBytes);
+              }
+              team->share_with(execution);
+              for (size_t i : {0u, 1u, 2u}) {
+                execution.thread([=] {
+                  for (uint64_t number = i == 2 ? 1 : kChain + 1; number <= kLast; ++number) {
+                    if (number != kLast) pass_on((*team)[i], number, kBytes);
+                    else if (i == 0) give((*team)[0], number, kBytes);
+                    else take((*team)[i], number, kBytes);
+                  }
+                });
+              }
+            });
+}
+
 // Everybody gives and everybody takes, twice.
 TEST(NodeTeam, AnExchange) {
   const Bounds bounds{.preemptions = 2, .old_values = 1};
