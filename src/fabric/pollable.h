@@ -40,6 +40,8 @@ class Pollable {
   virtual void disarm() {}
   /// The rest of an arriving message is expected within the time of a wake-up: an idle rank should poll on.
   virtual bool arriving() const { return false; }
+  /// Other ranks of this machine that sleep until something comes for them, as far as is known.
+  virtual int ranks_asleep() const { return 0; }
   /// When poll must be called although nothing arrives (retransmission, connect timeout): clock time, or ~0.
   virtual uint64_t next_deadline_ns() const { return ~uint64_t{0}; }
 

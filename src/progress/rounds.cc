@@ -95,6 +95,12 @@ bool Rounds::arriving() const {
                      [](const Pollable* pollable) { return pollable->arriving(); });
 }
 
+int Rounds::ranks_asleep() const {
+  int most = 0;
+  for (const Pollable* pollable : pollables_) most = std::max(most, pollable->ranks_asleep());
+  return most;
+}
+
 uint64_t Rounds::pollable_deadline_ns() const {
   uint64_t earliest = ~uint64_t{0};
   for (const Pollable* pollable : pollables_) earliest = std::min(earliest, pollable->next_deadline_ns());

@@ -44,6 +44,7 @@ class Rounds {
   bool polling() const { return driving_.polling; }
   const std::vector<Pollable*>& pollables() const { return pollables_; }
   bool arriving() const;                  ///< a message is arriving on some path
+  int ranks_asleep() const;               ///< other ranks of this machine, as far as the paths know
   uint64_t pollable_deadline_ns() const;  ///< when the first of them wants to be polled; ~0: none
 
   /// Arms all, for one who will sleep on them. Not while they are armed. False: somebody has something to do, and

@@ -69,10 +69,11 @@ WaitPolicy::Step WaitPolicy::yield() {
   return timed ? Step::timed_yield : Step::yield;
 }
 
-// Ranks that yield are always runnable, so more runnable tasks on the machine than ranks of the job mean other
-// programs. When threads yield, every other rank is assumed to have as many of them as this rank.
-void WaitPolicy::on_tasks(int runnable, int turning) {
-  if (runnable <= setup_.ranks * (1 + turning)) {
+// Ranks that yield or compute are runnable, so more runnable tasks on the machine than the job's ranks that are awake
+// mean other programs. (Once a rank has found them it sleeps, and the others must find them nevertheless.) When threads
+// yield, every other rank is assumed to have as many of them as this rank.
+void WaitPolicy::on_tasks(int runnable, int turning, int asleep) {
+  if (runnable <= (setup_.ranks - asleep) * (1 + turning)) {
     sightings_ = 0;
     return;
   }

@@ -16,7 +16,7 @@
 //                 ... yields left                                  yield, or timed_yield
 //                 ... none left                                    sleep
 //               a timed yield took core_taken_ns                   on_tasks
-//               more tasks than ranks, `sightings` times           strangers, for first_sleeps waits
+//               more tasks than awake ranks, `sightings` times     strangers, for first_sleeps waits
 //   strangers   a poll was empty                                   sleep
 //   any         a poll was empty, the launcher ends the wait       sleep
 //
@@ -96,8 +96,9 @@ class WaitPolicy {
   Step on_preemptions(Wait& wait, int64_t count, bool threads);
   /// A timed yield is over. True: count the machine's runnable tasks (on_tasks).
   bool on_yielded(uint64_t took_ns) const { return took_ns > limits_.core_taken_ns; }
-  /// `runnable`: runnable tasks of the machine, this one included; `turning`: threads of this rank in sched_yield.
-  void on_tasks(int runnable, int turning);
+  /// `runnable`: runnable tasks of the machine, this one included; `turning`: threads of this rank in sched_yield;
+  /// `asleep`: ranks that sleep.
+  void on_tasks(int runnable, int turning, int asleep);
   /// A wait that had empty polls is over.
   void on_wait_over();
   /// A call that only looks (MPI_Test) was empty, and so were those before it: pause (do nothing), yield or

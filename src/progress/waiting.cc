@@ -95,7 +95,7 @@ void ProgressEngine::yield(Step step) {
   if (timed && observer_) observer_->on_clock(before);
   give_turn([this] { port_.yield(); });
   if (timed && policy_.on_yielded(clock_.now_ns() - before))
-    policy_.on_tasks(port_.runnable_tasks(), driving_.sleep.turning);
+    policy_.on_tasks(port_.runnable_tasks(), driving_.sleep.turning, ranks_asleep());
 }
 
 // Yields to the other threads of this rank, and by sched_yield to other processes on this core.

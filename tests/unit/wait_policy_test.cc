@@ -41,7 +41,7 @@ struct Waiter {
     Step step = policy.on_empty(wait, threads);
     now_ns += gap_ns;
     if (step == Step::read_clock) step = look();
-    if (step == Step::timed_yield && policy.on_yielded(yield_ns)) policy.on_tasks(runnable, turning);
+    if (step == Step::timed_yield && policy.on_yielded(yield_ns)) policy.on_tasks(runnable, turning, asleep);
     if (step == Step::timed_yield) step = Step::yield;
     if (step == Step::sleep) wait.looked_ns = 0;
     return step;
@@ -84,7 +84,7 @@ struct Waiter {
   bool threads = false;
   uint64_t now_ns = 1'000'000'000, yield_ns = 1000;
   int64_t preemptions = 7;
-  int runnable = 4, turning = 1;
+  int runnable = 4, turning = 1, asleep = 0;
 };
 
 TEST(WaitPolicy, AWaitForTheLauncherSleepsAtOnce) {
@@ -218,6 +218,22 @@ TEST(WaitPolicy, BesideStrangersWhoSharesCoresSleepsAtOnce) {
   rank.runnable = 4;
   EXPECT_EQ(sleeps(), kLimits.max_sleeps);
   EXPECT_EQ(sleeps(), 0u);
+}
+
+// The other ranks have found the stranger before, and sleep: four tasks are one too many then.
+TEST(WaitPolicy, StrangersAreFoundAlsoWhileOtherRanksSleep) {
+  WaitPolicy::Setup setup = shared_cores();
+  setup.limits.spin_polls = 0;
+  Waiter rank(setup);
+  rank.yield_ns = 3 * kMs;
+  rank.turning = 0;
+  rank.runnable = 2;
+  rank.asleep = 2;  // this rank, and one that computes
+  for (uint64_t i = 0; i < 3 * kLimits.sightings; ++i) EXPECT_EQ(rank.empty(), Step::yield);
+  rank.arrives();
+  rank.asleep = 3;
+  for (uint64_t i = 0; i < kLimits.sightings; ++i) EXPECT_EQ(rank.empty(), Step::yield);
+  EXPECT_EQ(rank.empty(), Step::sleep);
 }
 
 TEST(WaitPolicy, OfManyQuickYieldsFewAreTimed) {

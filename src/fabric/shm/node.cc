@@ -132,6 +132,16 @@ void ShmNode::declare_asleep(uint32_t reasons) {
   if (!full_fence_ && shm::membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0) TERN_ASSERT(!"membarrier went away");
 }
 
+int ShmNode::members_asleep() const {
+  int asleep = 0;
+  for (const PeerId member : members_) {
+    const uint32_t slot = slot_of(member);
+    const uint32_t reasons = block(slot).asleep.load(std::memory_order_relaxed);
+    asleep += slot != my_slot_ && (reasons & shm::kAsleep) && !(reasons & shm::kHelped);
+  }
+  return asleep;
+}
+
 bool ShmNode::declare_awake() {
   declared_ = false;
   bool rung = block(my_slot_).asleep.exchange(0, std::memory_order_seq_cst) == 0;

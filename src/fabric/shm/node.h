@@ -107,6 +107,8 @@ class ShmNode : public shm::SegmentView {
   void declare_asleep(uint32_t reasons);
   /// Awake again; drains the doorbell. True: it was rung.
   bool declare_awake();
+  /// Other members that sleep; of those with event threads that is not known, and they do not count.
+  int members_asleep() const;
   /// A ring is on its way that `declare_awake` has not drained.
   bool ring_owed() const { return rings_owed_ != 0; }
   int doorbell() const { return doorbells_[my_slot_]; }

@@ -99,6 +99,7 @@ static_assert(sizeof(Progress) == kLine);
 /// Bits of RankBlock::asleep.
 inline constexpr uint32_t kAsleep = 1;      ///< ring the doorbell after sending to this rank
 inline constexpr uint32_t kWantsSpace = 2;  ///< and also after consuming what this rank has sent
+inline constexpr uint32_t kHelped = 4;      ///< its event thread sleeps: the rank itself may be computing
 
 struct alignas(kLine) RankBlock {
   /// Set by its owner before it sleeps, cleared by the rank that rings the doorbell (exactly one does) or by the

@@ -109,12 +109,16 @@ bool ShmPath::anything_here() {
 
 bool ShmPath::arm() {
   for (Peer* peer : active_) give_back_now(*peer);
-  node_->declare_asleep(shm::kAsleep | (busy_.empty() ? 0 : shm::kWantsSpace));
+  declare_asleep();
   asleep_ = true;
   cell_quantum_ = quantum_ = 1;
   if (!anything_here()) return true;
   disarm();
   return false;
+}
+
+void ShmPath::declare_asleep() {
+  node_->declare_asleep(shm::kAsleep | (busy_.empty() ? 0 : shm::kWantsSpace) | (helped_ ? shm::kHelped : 0));
 }
 
 void ShmPath::disarm() {

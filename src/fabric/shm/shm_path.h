@@ -62,6 +62,7 @@ class alignas(64) ShmPath final : public CountingPath {
   int wait_fd() const override { return epoll_; }
   bool arm() override;
   void disarm() override;
+  int ranks_asleep() const override { return node_->members_asleep(); }
   bool has_unsent() const override { return !busy_.empty(); }
 
   ShmNode& node() { return *node_; }
@@ -69,6 +70,7 @@ class alignas(64) ShmPath final : public CountingPath {
  private:
   using Peer = ShmLane;
 
+  void declare_asleep();
   // --- shm_send.cc
   [[gnu::noinline]] bool try_send_slow(Peer& peer, const wire::Header& header, const void* payload, size_t bytes);
   /// Sends what it can of the queue; returns how many operations have left completely, or 1 for a part of one.

@@ -75,7 +75,7 @@ void ShmPath::enqueue(SendOperation& operation) {
     TERN_DEBUG_ASSERT(std::find(busy_.begin(), busy_.end(), &peer) == busy_.end());
     busy_.push_back(&peer);
     // Armed for arrivals only, by a thread that sleeps: from now on it must be woken for room, too.
-    if (asleep_) node_->declare_asleep(shm::kAsleep | shm::kWantsSpace);
+    if (asleep_) declare_asleep();
   }
   advance_queue(peer);
 }
