@@ -1,5 +1,4 @@
-// Whether a small message may wait for the next ones, to leave with them in one segment (TCP), datagram (UDP) or frame
-// (libfabric).
+// Whether a small message may wait for the next ones, to leave with them in one segment (TCP) or datagram (UDP).
 // Handing a segment to the network costs 4 us on a loopback, adding to one in the kernel (MSG_MORE) 1 us, in the rank
 // 0.1 us.
 //
@@ -8,9 +7,9 @@
 // burst, so bursts are watched: messages wait only when the last kTrust bursts were each followed by a poll within
 // kSoon_ns. After a burst without, more such bursts are asked for, the more the later the poll was: on average a burst
 // is delayed by kDelay_ns at most. (One in some thousand is a little late because of the scheduler.) What waits in the
-// kernel leaves after 200 ms at the latest. What waits in the rank leaves with its next call; so over TCP and libfabric
-// messages wait in the rank only if it surely makes one: it holds a request (ProgressEngine::release_held), or has an
-// event thread. (Over UDP all messages may wait there: lost packets wait for this rank's next call, too.)
+// kernel leaves after 200 ms at the latest. What waits in the rank leaves with its next call; so over TCP messages wait
+// in the rank only if it surely makes one: it holds a request (ProgressEngine::release_held), or has an event thread.
+// (Over UDP all messages may wait there: lost packets wait for this rank's next call, too.)
 //
 // Units: nanoseconds, bytes. Thread rule: a value of its lane.
 #pragma once
