@@ -253,6 +253,7 @@ Error scan_node(NodeTeam& team, const Operands& o) {
   return {};
 }
 
+// As scan_chain: what is handed on is the sum of all before the next one.
 Error exscan_chain(NodeTeam& team, const Operands& o) {
   team.enter();
   const size_t bytes = whole(o.receive).bytes();

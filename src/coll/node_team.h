@@ -199,10 +199,10 @@ class NodeTeam final : public ShmCondition {
   uint64_t sequence_ = 0;
   uint64_t long_until_ = 0;    ///< before it data that are longer than short ones may lie in this member's slots
   uint64_t last_for_all_ = 0;  ///< this member's last contribution that all may read
-  uint64_t all_entered_ = 1;   ///< every member is known to have entered this operation; 1: of it nothing is asked
+  uint64_t all_entered_ = 1;   ///< all are known to have entered this operation; at first 1: none comes before it
   int only_reader_ = -1;       ///< of the contributions for one member
   uint64_t last_for_one_ = 0;  ///< the last one of these
-  uint64_t one_entered_ = 1;   ///< as all_entered_, that member
+  uint64_t one_entered_ = 1;   ///< the same of that member
   const std::atomic<uint64_t>* awaited_ = nullptr;  ///< the line for which this rank waits; null: none
   uint64_t awaited_value_ = 0;
   uint32_t losses_seen_ = 0;  ///< of PointToPoint::losses

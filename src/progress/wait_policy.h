@@ -97,7 +97,7 @@ class WaitPolicy {
   /// A timed yield is over. True: count the machine's runnable tasks (on_tasks).
   bool on_yielded(uint64_t took_ns) const { return took_ns > limits_.core_taken_ns; }
   /// `runnable`: runnable tasks of the machine, this one included; `turning`: threads of this rank in sched_yield;
-  /// `asleep`: ranks that sleep.
+  /// `asleep`: the job's other ranks on this machine that sleep.
   void on_tasks(int runnable, int turning, int asleep);
   /// A wait that had empty polls is over.
   void on_wait_over();

@@ -30,12 +30,12 @@ class Endings(unittest.TestCase):
         self.assertIn("TERN_PATH allows no other path", done.stderr)
         self.assertRegex(done.stderr, r"mpiexec: rank \d .* ended with exit code \d+: its MPI_Init failed")
         self.assertNotIn("MPI_Finalize", done.stderr)
-#Before the launcher is asked, while the other rank waits.
+        # Before the launcher is asked, while the other rank waits.
         done = mpiexec("-n", 1, "-env", "TERN_SPIN_US", "soon", PROGRAM, "leave", 0, ":", "-n", 1, PROGRAM, "leave", 0)
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"mpiexec: rank 0 .* ended with exit code \d+ \(its MPI_Init failed\), but rank 1 .* waits")
         self.assertNotIn("without calling MPI_Init", done.stderr)
-#The program is Tern's, though no rank came as far as the launcher.
+        # The program is Tern's, though no rank came as far as the launcher.
         done = mpiexec("-n", 2, PROGRAM, "leave", 0, TERN_SPIN_US="soon")
         self.assertIn("TERN_SPIN_US is 'soon'", done.stderr)
         self.assertNotIn("no rank has called MPI_Init", done.stderr)
@@ -58,7 +58,7 @@ class Endings(unittest.TestCase):
         self.assertEqual(done.returncode, 137, done.stderr)
         self.assertRegex(done.stderr, r"mpiexec: rank 0 .* was killed by signal 9 .* memory ran out: the kernel has killed "
                          r"\d+ process(es)? for that")
-#A kill by somebody else is not called that, unless the kernel kills another job's process meanwhile.
+        # A kill by somebody else is not called that, unless the kernel kills another job's process meanwhile.
         for _ in range(3):
             done = mpiexec("-n", 1, "sh", "-c", "kill -9 $$")
             self.assertEqual(done.returncode, 137, done.stderr)
@@ -125,7 +125,7 @@ class OtherLibraries(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("cannot be started", done.stderr)
         self.assertNotIn("no rank has called MPI_Init", done.stderr)
-#One that fails before MPI_Init has said why.
+        # One that fails before MPI_Init has said why.
         self.assertIn("no rank has called MPI_Init", mpiexec("-n", 2, self.program("libmpi_abi.so.1")).stderr)
         self.assertNotIn("no rank has called MPI_Init", mpiexec("-n", 2, self.program("libmpi_abi.so.1", 3)).stderr)
 

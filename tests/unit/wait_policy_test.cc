@@ -193,12 +193,21 @@ TEST(WaitPolicy, WhoSharesCoresYieldsThenSleeps) {
   EXPECT_EQ(rank.empty(), Step::yield);
 }
 
+/// One of four ranks that share cores; each of its yields costs a slice of another task.
+struct YieldsForLong : Waiter {
+  YieldsForLong() : Waiter(setup()) {
+    yield_ns = 3 * kMs;
+    turning = 0;
+  }
+  static WaitPolicy::Setup setup() {
+    WaitPolicy::Setup setup = shared_cores();
+    setup.limits.spin_polls = 0;
+    return setup;
+  }
+};
+
 TEST(WaitPolicy, BesideStrangersWhoSharesCoresSleepsAtOnce) {
-  WaitPolicy::Setup setup = shared_cores();
-  setup.limits.spin_polls = 0;
-  Waiter rank(setup);
-  rank.yield_ns = 3 * kMs;
-  rank.turning = 0;
+  YieldsForLong rank;
   rank.runnable = 5;
   const auto sleeps = [&] {
     uint64_t count = 0;
@@ -220,13 +229,9 @@ TEST(WaitPolicy, BesideStrangersWhoSharesCoresSleepsAtOnce) {
   EXPECT_EQ(sleeps(), 0u);
 }
 
-// The other ranks have found the stranger before, and sleep: four tasks are one too many then.
+// Two tasks are no more than two awake ranks; when three of the four ranks sleep, one of the two is a stranger.
 TEST(WaitPolicy, StrangersAreFoundAlsoWhileOtherRanksSleep) {
-  WaitPolicy::Setup setup = shared_cores();
-  setup.limits.spin_polls = 0;
-  Waiter rank(setup);
-  rank.yield_ns = 3 * kMs;
-  rank.turning = 0;
+  YieldsForLong rank;
   rank.runnable = 2;
   rank.asleep = 2;  // this rank, and one that computes
   for (uint64_t i = 0; i < 3 * kLimits.sightings; ++i) EXPECT_EQ(rank.empty(), Step::yield);

@@ -15,7 +15,7 @@ namespace tern::scheduler {
 
 class ArrivalCount {
  public:
-  /// A message of so many bytes has arrived completely. True: confirm it soon.
+  /// A message of `bytes` has arrived completely. True: a confirmation is due.
   bool count(size_t bytes) {
     ++arrived_;
     untold_bytes_ += bytes;
@@ -44,10 +44,11 @@ class ArrivalCount {
   uint64_t arrived() const { return arrived_; }
 
  private:
-  // The receiver confirms at the latest after so many messages (a confirmation alone costs both sides as much as 50
-  // small messages; the records of 256 are 80 KiB, which stay in the sender's cache) and bytes (half of what a sender
-  // may keep as copies, so that a stream never waits for the confirmation).
+  /// Unconfirmed messages after which the receiver sends a confirmation alone. It costs both sides as much as 50 small
+  /// messages. The sender keeps 80 KiB of records for 256 messages, which stay in its cache.
   static constexpr uint32_t kConfirmMessages = 256;
+  /// Unconfirmed bytes after which it does: half of the copies that a sender may keep, so a stream never waits for
+  /// them.
   static constexpr size_t kConfirmBytes = Unconfirmed::kMaxCopiedBytes / 2;
 
   uint64_t arrived_ = 0, told_ = 0;

@@ -7,8 +7,8 @@
 namespace tern::scheduler {
 namespace {
 
-// The pause between two probes of a lost path grows to so many times TERN_PATH_FAILBACK_MS. A probe costs four small
-// messages and a new connection: with 16 s between probes that is nothing, and a repaired path is used within 16 s.
+// Longest pause between two probes of a lost path, in TERN_PATH_FAILBACK_MS. A probe costs four small messages and a
+// new connection: with 16 s between probes that is nothing, and a repaired path is used within 16 s.
 constexpr uint64_t kLongestPause = 16;
 
 }  // namespace

@@ -22,8 +22,8 @@ class Unconfirmed {
   struct Record;
 
  public:
-  /// A message of at most so many bytes is copied when its path has taken it, so that the send completes. A longer one
-  /// keeps the sender's memory until it is confirmed, which takes a round trip; copying 64 KiB takes as long (6.4 us).
+  /// Longest message that is copied when its path has taken it, so that the send completes. A longer one keeps the
+  /// sender's memory until it is confirmed, which takes a round trip; copying 64 KiB takes as long (6.4 us).
   static constexpr size_t kCopyBytes = 64 * 1024;
   /// Copies for one peer, bounds memory: sixteen of the largest. Beyond this, operations hold their memory.
   static constexpr size_t kMaxCopiedBytes = 1024 * 1024;
@@ -44,7 +44,7 @@ class Unconfirmed {
   Unconfirmed(const Unconfirmed&) = delete;
   Unconfirmed& operator=(const Unconfirmed&) = delete;
 
-  /// Whether a copy of so many bytes may be added.
+  /// Whether a copy of `bytes` may be added.
   bool has_room(size_t bytes) const { return copied_bytes_ + bytes <= kMaxCopiedBytes; }
   /// A path has taken this whole message.
   void add_copy(const wire::Header& header, const void* payload, size_t bytes);
@@ -53,7 +53,7 @@ class Unconfirmed {
   SendOperation& add(SendOperation& user);
   /// The peer has `count` messages in all.
   void confirm_up_to(uint64_t count);
-  /// It has so many more.
+  /// The peer has `more` messages than confirmed before.
   void confirm(uint64_t more) { confirm_up_to(confirmed_ + more); }
   /// All messages once more, oldest first: `send(operation)` as after `add`. No path holds any.
   template <typename Send>
