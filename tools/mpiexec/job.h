@@ -52,6 +52,8 @@ class Job {
   // Beginning (job_start.cc)
   int find_programs();
   bool open_descriptors();
+  /// Of all hosts.
+  int cores() const { return cores_ + (hosts_ ? hosts_->cores() : 0); }
   void start_ranks();
   bool start_rank(int rank, const std::vector<std::string>& base, const cpu_set_t* cores);
   int standard_output(int rank, int stream);

@@ -9,7 +9,8 @@
 namespace tern::mpiexec {
 namespace {
 // Ranks that meet the same error do so within some time slices of each other: as long as others come, more are awaited.
-constexpr uint64_t kOthers_ms = 100;
+// For each rank that shares a core, up to the maximum: they come one after the other.
+constexpr uint64_t kOthers_ms = 100, kMostOthers_ms = 1000;
 // The end of a rank that has begun is awaited: it reads its debug information first (capi/crash_report.cc gives up
 // after 5 s).
 constexpr uint64_t kMost_ms = 6000;
@@ -45,7 +46,8 @@ void Job::on_errors() {
     ++said;
     some_coming |= ranks_[rank].live;
   }
-  if (std::exchange(errors_said_, said) != said) errors_at_ms_ = now + kOthers_ms;
+  const size_t on_a_core = (ranks_.size() + size_t(cores()) - 1) / size_t(cores());
+  if (std::exchange(errors_said_, said) != said) errors_at_ms_ = now + std::min(kOthers_ms * on_a_core, kMostOthers_ms);
   if (live_ > 0 && now < errors_until_ms_ && (now < errors_at_ms_ || some_coming)) {
     errors_at_ms_ = std::max(errors_at_ms_, now + 10);  // then it is looked at again
     return;

@@ -284,8 +284,7 @@ void Job::start_ranks() {
   const std::vector<cpu_set_t>& masks = binding.masks;
   if (plan_.verbose) tell(fmt::format("job {}, {} ranks, {}", job_id_, ranks_.size(), binding.reason));
   if (plan_.placement.report) report_bindings(binding);
-  const int cores = cores_ + (hosts_ ? hosts_->cores() : 0);
-  const int universe = plan_.universe_size != 0 ? plan_.universe_size : std::max(cores, int(ranks_.size()));
+  const int universe = plan_.universe_size != 0 ? plan_.universe_size : std::max(cores(), int(ranks_.size()));
   server_->set_universe_size(universe);
   if (here != 0) processes_.emplace(size_t(here));
   if (hosts_) start_remote_ranks(universe);
