@@ -1,6 +1,6 @@
 // The run-time of code that is compiled with -fsanitize=thread, in place of ThreadSanitizer's: every access to memory
 // that an execution shares goes to the explorer. And what stands between that code and the kernel: membarrier, futexes,
-// mutexes, and the doorbells' writes (linked with --wrap).
+// mutexes, the doorbells' writes, and giving the core away (linked with --wrap).
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -138,6 +138,11 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
     return 0;
   return __real_syscall(number, a, b, c, d, e, f);
 }
+
+// The other fibers get their turns at each atomic operation. A real one would give the core to other programs, for
+// milliseconds on a busy machine; a thread that waits calls it several times in each of many executions.
+int __real_sched_yield();
+int __wrap_sched_yield() { return explore::running_thread() == SIZE_MAX ? __real_sched_yield() : 0; }
 
 // Mutexes are words, and each fiber is a thread of its own.
 int __real_pthread_mutex_trylock(pthread_mutex_t* mutex);
