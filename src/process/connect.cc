@@ -237,7 +237,8 @@ Error Wireup::begin(const RankContext& context) {
   const bool oversubscribed = parts.tunables.oversubscribed == 1;
   parts.clock = std::make_unique<RealClock>();
   parts.wait_port = std::make_unique<KernelWait>();
-  parts.waiting = WaitPolicy::Setup::of(parts.tunables, oversubscribed, int(local.size()));
+  const int cores = std::max(1, share_.cores / std::max(1, share_.ranks));
+  parts.waiting = WaitPolicy::Setup::of(parts.tunables, oversubscribed, int(local.size()), cores);
   parts.lock = context.lock;
   parts.counters = context.counters;
   parts.tracer = context.tracer;

@@ -122,7 +122,8 @@ class Driving final : public RankLock {
     }
     /// While it is not 0 nobody sleeps: who sends this rank messages expects that somebody polls.
     uint32_t kept_awake = 0;
-    int turning = 0;                    ///< in sched_yield
+    int turning = 0;                    ///< awake, and give the lock up for a pause or a sched_yield
+    int called = 0;                     ///< followers that are called, and not inside yet
     std::thread::id driver;             ///< slept on the paths last, or is called to; or none
     Slept* engine = nullptr;            ///< on whose paths a thread is asleep; null: none is
     const Condition* until = nullptr;   ///< what that thread waits for

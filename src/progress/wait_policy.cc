@@ -5,10 +5,11 @@
 
 namespace tern {
 
-WaitPolicy::Setup WaitPolicy::Setup::of(const Tunables& tunables, bool oversubscribed, int ranks) {
+WaitPolicy::Setup WaitPolicy::Setup::of(const Tunables& tunables, bool oversubscribed, int ranks, int cores) {
   Setup setup;
   setup.oversubscribed = oversubscribed;
   setup.ranks = ranks;
+  setup.cores = cores;
   setup.spin_ns = uint64_t(tunables.spin_us) * 1000;
   setup.yields = uint64_t(tunables.yield_rounds);
   return setup;

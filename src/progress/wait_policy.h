@@ -25,7 +25,9 @@
 // task in time slices, and its message waits for the end of the other's slice; a rank that sleeps is soon scheduled
 // when it is woken. So for a while it polls no longer than a wake-up takes; then it tries again, at growing intervals
 // while that fails. (If the processor of a virtual machine stood still, that is no sign: no task here has run instead.)
-// With several threads of a rank (MPI_THREAD_MULTIPLE) no thread polls for longer either.
+// With several threads of a rank (MPI_THREAD_MULTIPLE) no thread polls for longer either, and it yields instead of
+// pausing while more of them are awake than the rank has cores: who has been called would wait for the end of its
+// slice.
 //
 // `shared`: more ranks than cores. Yielding is right if all ranks wait. If others compute on the same cores, each yield
 // costs a slice of theirs (milliseconds), while a sleeper that is woken is soon scheduled (300 MPI_Comm_split of 4
@@ -72,11 +74,12 @@ class WaitPolicy {
   struct Setup {
     bool oversubscribed = false;  ///< more ranks than cores on this node
     int ranks = 1;                ///< on this node
+    int cores = 1;                ///< of this rank
     uint64_t spin_ns = 0;         ///< tunable spin_us
     uint64_t yields = 0;          ///< tunable yield_rounds
     WaitingLimits limits;
 
-    static Setup of(const Tunables& tunables, bool oversubscribed, int ranks = 1);
+    static Setup of(const Tunables& tunables, bool oversubscribed, int ranks = 1, int cores = 1);
   };
 
   explicit WaitPolicy(const Setup& setup);
@@ -91,6 +94,8 @@ class WaitPolicy {
 
   /// A poll of this wait was empty (counted in `wait.empty`). `threads`: several threads of this rank may be inside.
   Step on_empty(Wait& wait, bool threads);
+  /// Instead of a pause, while so many other threads of this rank are awake: pause or yield.
+  Step pause_beside(int others) const { return others < setup_.cores ? Step::pause : Step::yield; }
   /// Also called when a long wait is over (the step is then ignored): the gap at its end counts, too.
   Step on_clock(Wait& wait, uint64_t now_ns, bool threads);
   Step on_preemptions(Wait& wait, int64_t count, bool threads);

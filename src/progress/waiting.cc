@@ -60,6 +60,8 @@ void ProgressEngine::relax(Wait& wait, const Condition& done) {
   const bool threads = driving_.enabled();
   Step step = policy_.on_empty(wait, threads);
   if (step == Step::read_clock) step = look_at_clock(wait);
+  const int others = driving_.sleep.turning + driving_.sleep.called;
+  if (step == Step::pause && others != 0) step = policy_.pause_beside(others);
   const bool awake = step == Step::sleep && kept_awake() && wait.ended_by == EndedBy::ranks;
   if (step == Step::pause || (awake && !policy_.oversubscribed() && !threads)) {
     give_turn(cpu_pause);
@@ -130,6 +132,8 @@ void ProgressEngine::follow(const Condition& done) {
   TERN_ASSERT(depth != 0);
   me.called.wait(0);
   driving_.come_back(depth);
+  TERN_DEBUG_ASSERT(driving_.sleep.called > 0);
+  --driving_.sleep.called;
 }
 
 void ProgressEngine::drive(const Condition& done) {
@@ -202,6 +206,7 @@ void ProgressEngine::call(Driving::Follower& follower) {
   TERN_DEBUG_ASSERT(follower.called.load(std::memory_order_relaxed) == 0);
   driving_.sleep.count_sleeper(-1);
   ++counters_.wakes;
+  ++driving_.sleep.called;
   follower.called.store(1, std::memory_order_release);
   follower.called.notify_one();
 }

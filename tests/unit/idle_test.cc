@@ -284,6 +284,31 @@ struct Inside {
   Driving& lock;
 };
 
+/// Yields of a thread that polls so often, beside other threads of its rank, which has so many cores.
+uint64_t yields_beside(int called, int cores) {
+  SteppingClock clock(1);  // no time passes, so it does not sleep
+  Driving driving;
+  KernelWait port;
+  ProgressEngine engine(clock, driving, port, WaitPolicy::Setup::of(Tunables(), false, 2, cores));
+  QuietPath path;
+  driving.enable();
+  engine.add(path);
+  const Inside inside(driving);
+  driving.sleep.called = called;
+  int polls = 0;
+  engine.wait_until([&] { return ++polls > 200; });
+  driving.sleep.called = 0;
+  return engine.counters().yields;
+}
+
+// A thread that has been called needs a core: this one's, if there is no other.
+TEST(Idle, AThreadYieldsToOnesThatHaveBeenCalled) {
+  EXPECT_EQ(yields_beside(0, 1), 0u);
+  EXPECT_GE(yields_beside(1, 1), 50u);
+  EXPECT_EQ(yields_beside(1, 2), 0u);
+  EXPECT_GE(yields_beside(2, 2), 50u);
+}
+
 TEST(Idle, ThreadsWakeEachOther) {
   // Each thread waits for its own counter, which only its neighbour moves on, under the lock and with
   // notify().

@@ -2,8 +2,9 @@
 // Handing a segment to the network costs 4 us on a loopback, adding to one in the kernel (MSG_MORE) 1 us, in the rank
 // 0.1 us.
 //
-// Only within a burst (no poll between its messages), whose first message always leaves at once; so a rank that sends
-// and then waits, or sends now and then, is not affected. A rank that computes after a burst would delay the end of the
+// Only within a burst (no poll between its messages). Its first message leaves at once, unless the last kTrust messages
+// after a poll were each followed by another one: so a rank that sends and then waits, or sends now and then, is not
+// affected. A rank that computes after a burst would delay the end of the
 // burst, so bursts are watched: messages wait only when the last kTrust bursts were each followed by a poll within
 // kSoon_ns. After a burst without, more such bursts are asked for, the more the later the poll was: on average a burst
 // is delayed by kDelay_ns at most. (One in some thousand is a little late because of the scheduler.) What waits in the
@@ -31,7 +32,13 @@ class Coalescing {
     const bool burst = polls == polls_ && now_ns - last_ns_ < kSoon_ns;
     polls_ = polls;
     last_ns_ = now_ns;
-    if (!burst) return false;
+    if (!burst) {
+      followed_ = alone_ ? 0 : std::min(followed_ + 1, kTrust);
+      alone_ = true;
+      if (followed_ < kTrust || trust_ < needed_) return false;
+    } else {
+      alone_ = false;
+    }
     if (!open_ || now_ns - since_ns_ >= kSoon_ns) {  // older messages leave together with this one
       const bool first = !open_;
       open_ = true;
@@ -67,6 +74,8 @@ class Coalescing {
 
   uint64_t polls_ = ~uint64_t{0}, last_ns_ = 0, since_ns_ = 0;
   uint32_t trust_ = 0, needed_ = kTrust;
+  uint32_t followed_ = 0;  ///< messages in a row that were the first after a poll and were followed by another
+  bool alone_ = true;      ///< the last message was the first after a poll
   bool open_ = false;
 };
 
