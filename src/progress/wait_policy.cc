@@ -16,7 +16,10 @@ WaitPolicy::Setup WaitPolicy::Setup::of(const Tunables& tunables, bool oversubsc
 }
 
 WaitPolicy::WaitPolicy(const Setup& setup)
-    : setup_(setup), spin_(setup_.yields, limits_), last_sleeps_(limits_.first_sleeps / 2) {}
+    : setup_(setup),
+      patience_ns_(limits_.wake_ns),
+      spin_(setup_.yields, limits_),
+      last_sleeps_(limits_.first_sleeps / 2) {}
 
 WaitPolicy::Step WaitPolicy::on_empty(Wait& wait, bool threads) {
   if (wait.ended_by == EndedBy::launcher) return Step::sleep;
@@ -59,7 +62,7 @@ WaitPolicy::Step WaitPolicy::on_preemptions(Wait& wait, int64_t count, bool thre
 
 WaitPolicy::Step WaitPolicy::poll_or_sleep(const Wait& wait, uint64_t now_ns, bool threads) const {
   const bool wanted = threads || now_ns < wanted_until_ns_;
-  const uint64_t limit_ns = wanted ? std::min(setup_.spin_ns, limits_.wake_ns) : setup_.spin_ns;
+  const uint64_t limit_ns = wanted ? std::min(setup_.spin_ns, patience_ns_) : setup_.spin_ns;
   return now_ns - wait.since_ns >= limit_ns ? Step::sleep : Step::pause;
 }
 
@@ -83,6 +86,12 @@ void WaitPolicy::on_tasks(int runnable, int turning, int asleep) {
   last_sleeps_ = soon ? std::min(std::max<uint64_t>(2 * last_sleeps_, 1), limits_.max_sleeps) : limits_.first_sleeps;
   yields_since_ = 0;
   sleeps_left_ = last_sleeps_;
+}
+
+void WaitPolicy::on_slept(uint64_t lasted_ns) {
+  const bool in_vain = lasted_ns < 2 * limits_.wake_ns;  // what it slept for came at once
+  patience_ns_ =
+      in_vain ? std::min(2 * patience_ns_, limits_.max_patience_ns) : std::max(patience_ns_ / 2, limits_.wake_ns);
 }
 
 void WaitPolicy::on_wait_over() {

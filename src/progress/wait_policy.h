@@ -10,8 +10,10 @@
 //                 ... core_taken_ns since the last look            count_preemptions
 //                 ... or before the wait was over                  count_preemptions
 //               the kernel ran another task meanwhile              the core is wanted, for first_wanted_ns
-//   wanted      waited less than wake_ns                           pause
-//                 ... wake_ns                                      sleep
+//   wanted      waited less than the patience                      pause
+//                 ... the patience                                 sleep
+//               a sleep lasted less than two wake-ups              the patience doubles, to max_patience_ns
+//                 ... longer                                       it halves, to wake_ns
 //   shared      a poll was empty, and spinning pays                pause (adaptive_spin.h)
 //                 ... yields left                                  yield, or timed_yield
 //                 ... none left                                    sleep
@@ -23,11 +25,12 @@
 // `own`: no more ranks than cores. Another task may want the core nevertheless: another job, a compiler, a second
 // program in the same container, a rank of this job bound to the same core. Then a rank that polls alternates with that
 // task in time slices, and its message waits for the end of the other's slice; a rank that sleeps is soon scheduled
-// when it is woken. So for a while it polls no longer than a wake-up takes; then it tries again, at growing intervals
-// while that fails. (If the processor of a virtual machine stood still, that is no sign: no task here has run instead.)
-// With several threads of a rank (MPI_THREAD_MULTIPLE) no thread polls for longer either, and it yields instead of
-// pausing while more of them are awake than the rank has cores: who has been called would wait for the end of its
-// slice.
+// when it is woken. So for a while it polls no longer than a wake-up takes, or some of them: two ranks that both sleep
+// answer later than a wake-up takes, so they would sleep each time, though either would hear soon if it polled. Then it
+// tries again, at growing intervals while that fails. (If the processor of a virtual machine stood still, that is no
+// sign: no task here has run instead.) With several threads of a rank (MPI_THREAD_MULTIPLE) no thread polls for longer
+// than the patience either, and it yields instead of pausing while more of them are awake than the rank has cores: who
+// has been called would wait for the end of its slice.
 //
 // `shared`: more ranks than cores. Yielding is right if all ranks wait. If others compute on the same cores, each yield
 // costs a slice of theirs (milliseconds), while a sleeper that is woken is soon scheduled (300 MPI_Comm_split of 4
@@ -104,6 +107,8 @@ class WaitPolicy {
   /// `runnable`: runnable tasks of the machine, this one included; `turning`: threads of this rank in sched_yield;
   /// `asleep`: the job's other ranks on this machine that sleep.
   void on_tasks(int runnable, int turning, int asleep);
+  /// A sleep on the paths is over.
+  void on_slept(uint64_t lasted_ns);
   /// A wait that had empty polls is over.
   void on_wait_over();
   /// A call that only looks (MPI_Test) was empty, and so were those before it: pause (do nothing), yield or
@@ -119,6 +124,7 @@ class WaitPolicy {
   // With a core of its own:
   uint64_t wanted_until_ns_ = 0;  ///< until then another task is thought to want the core
   uint64_t wanted_for_ns_ = 0;    ///< how long it was thought to be wanted the last time; 0: never
+  uint64_t patience_ns_;          ///< how long a rank polls whose core is wanted
   // Shared cores:
   AdaptiveSpin spin_;
   uint64_t yields_since_ = 0;  ///< yields since strangers were found

@@ -25,15 +25,17 @@
 namespace tern {
 namespace {
 
-/// Counts a sleep and its time. Begins and ends under the rank's lock.
+/// Counts a sleep and its time, and tells `policy` (null: nobody). Begins and ends under the rank's lock.
 class Nap {
  public:
-  explicit Nap(ProgressEngine& engine) : engine_(engine), since_ns_(engine.clock().now_ns()) {
+  explicit Nap(ProgressEngine& engine, WaitPolicy* policy = nullptr)
+      : engine_(engine), policy_(policy), since_ns_(engine.clock().now_ns()) {
     ++engine.counters().sleeps;
   }
   ~Nap() {
     const uint64_t lasted = engine_.clock().now_ns() - since_ns_;
     engine_.counters().asleep += lasted;
+    if (policy_) policy_->on_slept(lasted);
     if (Recorder* tracer = engine_.tracer()) tracer->add(record::EventKind::sleep, since_ns_, lasted);
   }
   Nap(const Nap&) = delete;
@@ -41,6 +43,7 @@ class Nap {
 
  private:
   ProgressEngine& engine_;
+  WaitPolicy* policy_;
   uint64_t since_ns_;
 };
 
@@ -189,7 +192,7 @@ void ProgressEngine::sleep_until_called(const Condition& done, Sleep&& sleeps) {
   sleep.deadline_ns = next_deadline_ns();
   const uint64_t now_ns = sleep.deadline_ns != ~uint64_t{0} ? clock_.now_ns() : 0;
   {
-    const Nap nap(*this);
+    const Nap nap(*this, &policy_);
     const uint32_t depth = driving_.give_way();
     sleeps(sleep.deadline_ns, now_ns);
     driving_.come_back(depth);

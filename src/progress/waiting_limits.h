@@ -18,6 +18,9 @@ namespace tern {
     "waking a rank on another core: 34 to 40 us on a virtual machine, 5 to 50 elsewhere by the sleep " \
     "state of the core. A rank that polls for so long and then sleeps loses at most as much again (Karlin, Manasse, " \
     "McGeoch, Owicki, SODA 1990)") \
+  X(max_patience_ns, 320'000, "ns", (1, 1'000'000), \
+    "most that a rank polls whose core is wanted: eight wake-ups, so that ranks that wake each other, one after the " \
+    "other, stay awake; less than half of the shortest time slice") \
   X(core_taken_ns, 1'000'000, "ns", (1, 1'000'000'000), \
     "after a yield or a gap between two looks of this length, another task has computed on the core: the shortest " \
     "slices of Linux's scheduler are 0.7 ms on one core, 1.4 on two, 2.8 on eight and more; an interrupt, or a yield " \

@@ -102,6 +102,20 @@ TEST(WaitPolicy, WithACoreOfItsOwnItPollsUntilASleepIsCheap) {
   for (int i = 0; i < 5; ++i) EXPECT_NEAR(double(rank.polls_ns()), 10e6, 1e4);
 }
 
+// Two ranks that both sleep answer after the time of a wake-up, so both would sleep in each wait.
+TEST(WaitPolicy, ASleepThatEndsAtOnceMakesPatient) {
+  Waiter rank(own_core());
+  rank.threads = true;
+  const auto polls_ns = [&] { return double(rank.polls_ns(50)); };
+  EXPECT_NEAR(polls_ns(), double(kLimits.wake_ns), 7000);
+  rank.policy.on_slept(kLimits.wake_ns + 10'000);
+  EXPECT_NEAR(polls_ns(), double(2 * kLimits.wake_ns), 7000);
+  for (int i = 0; i < 10; ++i) rank.policy.on_slept(kLimits.wake_ns + 10'000);
+  EXPECT_NEAR(polls_ns(), double(kLimits.max_patience_ns), 7000);
+  for (int i = 0; i < 3; ++i) rank.policy.on_slept(kMs);
+  EXPECT_NEAR(polls_ns(), double(kLimits.wake_ns), 7000);
+}
+
 TEST(WaitPolicy, WhoIsToSleepAtOnceDoes) {
   WaitPolicy::Setup setup = own_core();
   setup.spin_ns = 0;

@@ -2,15 +2,15 @@
 // Handing a segment to the network costs 4 us on a loopback, adding to one in the kernel (MSG_MORE) 1 us, in the rank
 // 0.1 us.
 //
-// Only within a burst (no poll between its messages). Its first message leaves at once, unless the last kTrust messages
-// after a poll were each followed by another one: so a rank that sends and then waits, or sends now and then, is not
-// affected. A rank that computes after a burst would delay the end of the
-// burst, so bursts are watched: messages wait only when the last kTrust bursts were each followed by a poll within
-// kSoon_ns. After a burst without, more such bursts are asked for, the more the later the poll was: on average a burst
-// is delayed by kDelay_ns at most. (One in some thousand is a little late because of the scheduler.) What waits in the
-// kernel leaves after 200 ms at the latest. What waits in the rank leaves with its next call; so over TCP messages wait
-// in the rank only if it surely makes one: it holds a request (ProgressEngine::release_held), or has an event thread.
-// (Over UDP all messages may wait there: lost packets wait for this rank's next call, too.)
+// Only within a burst (no poll between its messages). Its first message leaves at once, unless most of those before it
+// were followed by another one: so a rank that sends and then waits, or sends now and then, is not affected. A rank
+// that computes after a burst would delay the end of the burst, so bursts are watched: a poll that comes later than
+// kSoon_ns is a debt of that time, each burst with a poll soon after it pays kDelay_ns, and messages wait only while
+// there is no debt. So on average a burst is delayed by kDelay_ns at most. (One in some thousand is a little late
+// because of the scheduler.) What waits in the kernel leaves after 200 ms at the latest. What waits in the rank leaves
+// with its next call; so over TCP messages wait in the rank only if it surely makes one: it holds a request
+// (ProgressEngine::release_held), or has an event thread. (Over UDP all messages may wait there: lost packets wait for
+// this rank's next call, too.)
 //
 // Units: nanoseconds, bytes. Thread rule: a value of its lane.
 #pragma once
@@ -32,12 +32,12 @@ class Coalescing {
     const bool burst = polls == polls_ && now_ns - last_ns_ < kSoon_ns;
     polls_ = polls;
     last_ns_ = now_ns;
-    if (!burst) {
-      followed_ = alone_ ? 0 : std::min(followed_ + 1, kTrust);
-      alone_ = true;
-      if (followed_ < kTrust || trust_ < needed_) return false;
-    } else {
+    if (burst) {
       alone_ = false;
+    } else {
+      followed_ = alone_ ? followed_ / 2 : std::min(followed_ + 1, kMostFollowed);
+      alone_ = true;
+      if (followed_ < kMostFollowed / 2 || debt_ns_ != 0) return false;
     }
     if (!open_ || now_ns - since_ns_ >= kSoon_ns) {  // older messages leave together with this one
       const bool first = !open_;
@@ -45,21 +45,19 @@ class Coalescing {
       since_ns_ = now_ns;
       if (!first) return false;
     }
-    return trust_ >= needed_;
+    return debt_ns_ == 0;
   }
+  /// The message has left: what the kernel took for it is no delay of the program's.
+  void has_left(uint64_t now_ns) { last_ns_ = now_ns; }
   /// A burst is watched: `end` must be called in the next poll.
   bool open() const { return open_; }
   /// The next poll. True: messages may have waited for it.
   bool end(uint64_t now_ns) {
-    const bool waited = trust_ >= needed_;
+    const bool waited = debt_ns_ == 0;
     open_ = false;
     const uint64_t late_ns = now_ns - last_ns_;
-    if (late_ns < kSoon_ns) {
-      trust_ += !waited;
-    } else {
-      if (waited) needed_ = uint32_t(std::clamp<uint64_t>(late_ns / kDelay_ns, kTrust, kMaxTrust));
-      trust_ = 0;
-    }
+    if (late_ns < kSoon_ns) debt_ns_ -= std::min(debt_ns_, kDelay_ns);
+    else debt_ns_ = std::min(debt_ns_ + late_ns, kMaxDebt_ns);
     return waited;
   }
 
@@ -68,13 +66,13 @@ class Coalescing {
   static constexpr uint64_t kSoon_ns = 20'000;
   /// Average delay of a burst's end: half of what a saved segment costs (4 us).
   static constexpr uint64_t kDelay_ns = 2'000;
-  /// A rank that computes after each burst never gets 16 good ones in a row. The maximum only bounds the counter: a
-  /// poll 2 s late has to be made up for by a million bursts.
-  static constexpr uint32_t kTrust = 16, kMaxTrust = 1 << 20;
+  /// At first: 16 good bursts. The maximum, a million of them, only bounds the time until a program is known anew.
+  static constexpr uint64_t kFirstDebt_ns = 16 * kDelay_ns, kMaxDebt_ns = 2'000'000'000;
+  static constexpr uint32_t kMostFollowed = 16;
 
   uint64_t polls_ = ~uint64_t{0}, last_ns_ = 0, since_ns_ = 0;
-  uint32_t trust_ = 0, needed_ = kTrust;
-  uint32_t followed_ = 0;  ///< messages in a row that were the first after a poll and were followed by another
+  uint64_t debt_ns_ = kFirstDebt_ns;
+  uint32_t followed_ = 0;  ///< messages after a poll that another followed, less those without
   bool alone_ = true;      ///< the last message was the first after a poll
   bool open_ = false;
 };

@@ -57,7 +57,9 @@ bool TcpPath::try_send(Lane& lane, const wire::Header& header, const void* paylo
   Stream& stream = peer.first();
   if (stream.link) {
     if (bytes >= stripe_bytes_ && may_stripe(stream.peer)) return false;  // `enqueue` stripes it
-    if (!stream.outbound.try_send(header, payload, bytes, may_wait(stream, header, bytes))) return false;
+    const TcpOutbound::Wait wait = may_wait(stream, header, bytes);
+    if (!stream.outbound.try_send(header, payload, bytes, wait)) return false;
+    if (wait == TcpOutbound::Wait::no) stream.coalescing.has_left(clock_.rough_ns());
     may_be_unsure_ = true;
     if (!stream.outbound.empty() && !stream.outbound.held() && !stream.linked()) {
       blocked_.push_back(&stream);
@@ -111,6 +113,7 @@ void TcpPath::enqueue(SendOperation& operation) {
     const TcpOutbound::Wait wait = may_wait(stream, operation.header, operation.total_bytes);
     if (wait == TcpOutbound::Wait::here && nothing_before && stream.outbound.hold()) return;
     flush(stream, wait != TcpOutbound::Wait::no);
+    if (wait == TcpOutbound::Wait::no) stream.coalescing.has_left(clock_.rough_ns());
   }
 }
 
