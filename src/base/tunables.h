@@ -142,7 +142,7 @@ namespace tern {
     "TERN_RDMA_CHANNELS=ud: how long a peer that owes acknowledgements may be silent before it is reported lost " \
     "(a peer that computes without an event thread is silent, too); 0: for ever") \
   X(ofi_eager_bytes, 16384, 256, 1 << 20, "bytes", false, \
-    "a frame over libfabric: the largest message sent eagerly, or a part of a longer one, with its head") \
+    "the largest message sent eagerly over libfabric, and the largest part of a longer one") \
   X(ofi_receive_bytes, 4 << 20, 65536, 1 << 30, "bytes", false, \
     "receive buffers that all peers of a rank share over libfabric") \
   X(ofi_sends, 256, 8, 1 << 16, "frames", false, \

@@ -18,6 +18,14 @@ class Reception {
   bool fits(bool more, size_t payload_bytes) const {
     return active_ == more && (!active_ || payload_bytes <= bytes_ - received_);
   }
+  /// A frame that fits.
+  template <typename Frame>
+  void deliver(Sink& sink, Lane& from, const Frame& frame) {
+    using Type = decltype(Frame::type);
+    if (frame.type == Type::whole) return sink.on_message(from, frame.header, frame.payload, frame.payload_bytes);
+    if (frame.type == Type::first) begin(sink, from, frame.header, frame.message_bytes);
+    take(sink, from, frame.payload, frame.payload_bytes);
+  }
   /// The first frame of a message of `bytes`; its payload goes to `take`.
   void begin(Sink& sink, Lane& from, const wire::Header& header, uint64_t bytes) {
     active_ = true;

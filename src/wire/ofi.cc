@@ -8,7 +8,7 @@ namespace tern::wire {
 namespace {
 
 constexpr uint32_t kOfiCardMagic = 0x4f667254;  // "TrfO"
-constexpr uint16_t kOfiVersion = 2;
+constexpr uint16_t kOfiVersion = 3;
 
 }  // namespace
 

@@ -5,6 +5,8 @@
 //   frame   u8 type | u8 zero | u16 incarnation | u32 source rank | u32 number | u32 payload bytes |
 //           u64 proof | [head of a message] | payload                              (wire/message_head.h)
 //
+// A message of the provider is one frame, or several. Each but the last is filled up to a multiple of 8 bytes.
+//
 // The proof is a keyed hash (BLAKE2b, the job's key) of sender, receiver, the receiver's salt and the incarnation: who
 // cannot read the job's messages cannot make a frame that is believed. The number counts the frames of messages of one
 // incarnation, from 0: providers may complete receives in another order than that of sending.
@@ -58,12 +60,16 @@ enum class OfiFrameType : uint8_t {
   wake = 7,    ///< a write that its target waits for is at its place; no payload
 };
 
+/// From the beginning of a frame of so many bytes to the next frame of the same message.
+inline constexpr size_t ofi_stride(size_t bytes) { return (bytes + 7) & ~size_t{7}; }
+
 struct OfiFrame : MessageFrame {
   OfiFrameType type = OfiFrameType::whole;
   uint16_t incarnation = 0;  ///< of the lane: its low bits
   uint32_t source = 0;       ///< rank in the job
   uint32_t number = 0;
   uint64_t proof = 0;
+  size_t bytes = 0;  ///< of the parsed frame
 };
 
 /// Whether it is part of a message; these are put into the order of their numbers.
@@ -81,7 +87,7 @@ inline constexpr size_t kOfiMaxHeadBytes = kOfiFrameHeadBytes + kMaxMessageHeadB
 
 inline size_t ofi_head_bytes(OfiFrameType type) { return kOfiFrameHeadBytes + message_head_bytes(type); }
 
-/// Writes the head; the payload goes behind it. Of `frame` all but the payload's address is used. Returns its length.
+/// Writes the head; the payload goes behind it. Of `frame` all but `payload` and `bytes` is used. Returns its length.
 inline size_t build_ofi_frame(const OfiFrame& frame, std::byte* out) {
   const uint64_t words[3] = {
       uint64_t(frame.type) | uint64_t(frame.incarnation) << 16 | uint64_t(frame.source) << 32,
@@ -93,7 +99,7 @@ inline size_t build_ofi_frame(const OfiFrame& frame, std::byte* out) {
   return kOfiFrameHeadBytes + build_message_head(frame.type, frame, out + kOfiFrameHeadBytes);
 }
 
-/// False: no frame looks like this.
+/// The frame at the beginning of `data`. False: no frame looks like this.
 inline bool parse_ofi_frame(const std::byte* data, size_t bytes, OfiFrame& frame) {
   if (bytes < kOfiFrameHeadBytes) return false;
   uint64_t words[3];
@@ -105,7 +111,10 @@ inline bool parse_ofi_frame(const std::byte* data, size_t bytes, OfiFrame& frame
   frame.number = uint32_t(words[1]);
   frame.payload_bytes = size_t(words[1] >> 32);
   frame.proof = words[2];
-  if (!parse_message_head(frame.type, data + kOfiFrameHeadBytes, bytes - kOfiFrameHeadBytes, frame)) return false;
+  frame.bytes = ofi_head_bytes(frame.type) + frame.payload_bytes;
+  if (frame.bytes > bytes) return false;
+  const size_t behind = frame.bytes - kOfiFrameHeadBytes;
+  if (!parse_message_head(frame.type, data + kOfiFrameHeadBytes, behind, frame)) return false;
   if (frame.type == OfiFrameType::landed) return frame.payload_bytes == sizeof(OfiLanded);
   return is_numbered(frame.type) || frame.payload_bytes == 0;
 }

@@ -15,11 +15,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   }
   wire::OfiFrame frame;
   if (wire::parse_ofi_frame(start, bytes, frame)) {
-    TERN_FUZZ_CHECK(frame.payload >= start && frame.payload + frame.payload_bytes == start + bytes);
+    TERN_FUZZ_CHECK(frame.bytes <= bytes && frame.bytes <= wire::ofi_stride(frame.bytes));
+    TERN_FUZZ_CHECK(frame.payload >= start && frame.payload + frame.payload_bytes == start + frame.bytes);
     TERN_FUZZ_CHECK(frame.type != wire::OfiFrameType::first || frame.message_bytes > frame.payload_bytes);
     std::vector<std::byte> again(wire::kOfiMaxHeadBytes);
     const size_t head = wire::build_ofi_frame(frame, again.data());
-    TERN_FUZZ_CHECK(head + frame.payload_bytes == bytes && std::memcmp(start, again.data(), head) == 0);
+    TERN_FUZZ_CHECK(head + frame.payload_bytes == frame.bytes && std::memcmp(start, again.data(), head) == 0);
   }
   return 0;
 }

@@ -1,6 +1,6 @@
 // ranks: 2
 // paths: tcp udp
-/* A rank whose bursts of small messages may wait for one another (fabric/ip/coalescing.h) computes after one, whose
+/* A rank whose bursts of small messages may wait for one another (fabric/coalescing.h) computes after one, whose
  * sends are complete: the messages are with their receiver meanwhile. */
 
 #include <time.h>

@@ -98,6 +98,122 @@ TEST(OfiPath, FramesOfStrangersChangeNothing) {
   EXPECT_GT(world.path(1).counters().ofi_forged, 10u);
 }
 
+/// Rank 0 sends bursts of numbered words to rank 1, and polls after each within the same microsecond.
+struct WordBursts {
+  OfiWorld world;
+  wire::Header header{.kind = wire::Kind::eager, .flags = wire::kRequested};
+  int32_t sent = 0;
+
+  WordBursts() { world.clock.held_ns = 1'000'000; }
+  /// How many messages of the provider they were, until the next poll, and with it.
+  std::pair<size_t, size_t> burst(int words) {
+    const size_t before = heard();
+    for (int i = 0; i < words; ++i) {
+      header.tag = sent;
+      const uint64_t word = uint64_t(sent++);
+      EXPECT_TRUE(world.path(0).try_send(world.path(0).lane(1), header, &word, sizeof word));
+    }
+    carry_out();
+    const size_t alone = heard() - before;
+    world.path(0).poll();
+    carry_out();
+    const size_t all = heard() - before;
+    world.path(0).poll();
+    world.path(1).poll();
+    world.clock.held_ns += 100'000;
+    return {alone, all};
+  }
+  void train() {
+    for (int i = 0; i < 16; ++i) EXPECT_EQ(burst(3).first, 3u) << "nothing is known of this program yet";
+  }
+  void carry_out() {
+    ofi::Completion none;
+    world[0].fake->poll(&none, 0);
+  }
+  size_t heard() { return world[1].fake->heard().size(); }
+  void check() {
+    ASSERT_EQ(world[1].sink.arrivals.size(), size_t(sent));
+    for (int32_t i = 0; i < sent; ++i) ASSERT_EQ(world[1].sink.arrivals[size_t(i)].header.tag, i);
+    EXPECT_EQ(world.path(1).counters().ofi_received, uint64_t(sent));
+  }
+};
+
+TEST(OfiPath, SmallMessagesOfABurstShareAFrame) {
+  WordBursts bursts;
+  bursts.train();
+  EXPECT_EQ(bursts.burst(10), std::pair(size_t(0), size_t(1)));
+  EXPECT_EQ(bursts.burst(1), std::pair(size_t(0), size_t(1))) << "so far another one has followed";
+  // 1,088 bytes of a frame have room for 19 such words with their heads.
+  EXPECT_EQ(bursts.burst(1 + 2 * 19), std::pair(size_t(2), size_t(3)));
+  bursts.check();
+}
+
+TEST(OfiPath, OnlyWhatALaterCallSurelySendsWaits) {
+  WordBursts bursts;
+  bursts.train();
+  bursts.header.flags = 0;
+  EXPECT_EQ(bursts.burst(5).first, 5u) << "its sender may never call again";
+  bursts.world.path(0).set_helped(true);
+  EXPECT_EQ(bursts.burst(5).first, 0u);
+  EXPECT_FALSE(bursts.world.path(0).hints().holding);
+  ASSERT_TRUE(bursts.world.path(0).arm());
+  EXPECT_EQ(bursts.burst(5).first, 5u) << "the rank is about to sleep";
+  bursts.world.path(0).disarm();
+  bursts.check();
+}
+
+TEST(OfiPath, WhatWaitsIsTold) {
+  WordBursts bursts;
+  bursts.train();
+  for (int i = 0; i < 2; ++i) bursts.burst(1);  // so the first of the next burst does not wait for another
+  Path& path = bursts.world.path(0);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(path.try_send(path.lane(1), bursts.header, nullptr, 0));
+    bursts.carry_out();
+    path.poll();  // (of a burst that has no second message)
+    EXPECT_FALSE(path.has_unsent());
+    ASSERT_TRUE(path.try_send(path.lane(1), bursts.header, nullptr, 0));
+    bursts.carry_out();
+    ASSERT_TRUE(path.try_send(path.lane(1), bursts.header, nullptr, 0));
+    EXPECT_TRUE(path.hints().holding);
+    EXPECT_TRUE(path.has_unsent());
+    EXPECT_EQ(path.unsent_hint(), Need::now);
+    EXPECT_FALSE(path.arm());
+    bursts.burst(0);
+    EXPECT_FALSE(path.hints().holding);
+    EXPECT_FALSE(path.has_unsent());
+  }
+}
+
+// What has no room leaves together with what follows it.
+TEST(OfiPath, ABacklogOfSmallMessagesLeavesInFewFrames) {
+  constexpr size_t kMessages = 100;
+  OfiWorld world("", [](Capabilities& able) { able.sends = 1; });
+  for (size_t i = 0; i < kMessages; ++i) world.send(0, 1, int32_t(i), content(i, 'a'));
+  ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == kMessages; }));
+  for (size_t i = 0; i < kMessages; ++i) {
+    EXPECT_EQ(world[1].sink.arrivals[i].header.tag, int32_t(i));
+    EXPECT_EQ(world[1].sink.arrivals[i].bytes, content(i, 'a'));
+  }
+  EXPECT_LE(world[1].fake->heard().size(), kMessages / 8);
+}
+
+TEST(OfiPath, WhatFollowsAFrameIsBelievedForItselfOnly) {
+  OfiWorld world;
+  for (int32_t tag = 0; tag < 2; ++tag) world.send(0, 1, tag, "12345");
+  ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 2; }));
+  const std::string first = world[1].fake->heard()[0];
+  std::string again = first, other = first;
+  again.resize(wire::ofi_stride(first.size()));
+  other[16] = char(other[16] ^ 1);  // the proof
+  world[1].fake->strange_message(again + other);
+  world[1].fake->strange_message(again + first.substr(0, first.size() - 1));
+  world[1].fake->strange_message(again);  // (filled up, and nothing follows)
+  world.path(1).poll();
+  EXPECT_EQ(world.path(1).counters().ofi_forged, 2u);
+  EXPECT_EQ(world[1].sink.arrivals.size(), 2u) << "all others were replays";
+}
+
 TEST(OfiPath, ALossNamesTheCallAndANewIncarnationTakesNothingOld) {
   OfiWorld world;
   world.send(0, 1, 1, content(5000, 'a'));
@@ -287,6 +403,21 @@ TEST(OfiPath, AnAtomicOfSeveralWordsIsOneOperationOfTheProvider) {
   EXPECT_TRUE(many[0] == 100 && many[1] == 200 && many[2] == 300);
   EXPECT_TRUE(words[0] == 101 && words[1] == 202 && words[2] == 303);
   EXPECT_EQ(world[0].fake->atomics, 1u);
+}
+
+// Of providers in software: the target copies what a write carries as it would copy a message, and a frame takes many
+// short puts along.
+TEST(OfiTransfers, ShortOnesGoByMessageWhereTheTargetCopiesThem) {
+  OfiWorld hardware, software("", [](Capabilities&able) { able.copied_by_target = true; }),
+      played("cxi", [](Capabilities&able) { able.copied_by_target = true; });
+  auto of = [](OfiWorld& world) -> const RemoteMemoryProperties& {
+    return memory_of(world.path(0)).remote_properties();
+  };
+  EXPECT_EQ(of(hardware).least_bytes, 0u);
+  EXPECT_EQ(of(played).least_bytes, 0u);
+  EXPECT_GT(of(software).least_bytes, software.path(0).properties().eager_bytes / 3);
+  EXPECT_LT(of(software).least_bytes, software.path(0).properties().eager_bytes) << "no two of them share a frame";
+  EXPECT_TRUE(of(software).put && of(software).atomics);
 }
 
 // `sockets` on two cores: while an answer is out its thread polls, on the core that the answering process needs.

@@ -19,6 +19,7 @@
 #include "fabric/ofi/fi_port.h"
 #include "fabric/ofi/ofi.h"
 #include "fabric/ofi/ofi_adapter.h"
+#include "wire/ofi.h"
 
 namespace tern {
 namespace {
@@ -111,8 +112,9 @@ TEST(OfiProviders, AFrameWithItsHeadIsOnePieceOfRxm) {
   RealClock clock;
   const auto adapter = open_adapter("tcp;ofi_rxm", clock);
   if (!adapter) GTEST_SKIP() << "this machine does not have it";
-  EXPECT_LE(adapter->frame_bytes, 16384u);
-  EXPECT_GE(adapter->frame_bytes, 16384u - 64);
+  ASSERT_TRUE(getenv("FI_OFI_RXM_BUFFER_SIZE"));
+  EXPECT_LE(adapter->frame_bytes, std::stoul(getenv("FI_OFI_RXM_BUFFER_SIZE")));
+  EXPECT_GE(adapter->frame_bytes - wire::ofi_head_bytes(wire::OfiFrameType::whole), 16384u);
 }
 
 /// libfabric 2.1.0's shm reads what is a frame's data as a pointer of its own in fi_cq_read (Debian 13; 1.17 does not).
@@ -252,11 +254,12 @@ TEST(OfiProviders, AtomicsOfSeveralWords) {
 TEST(OfiProviders, ProvidersLearnOfTheJobUnlessTheEnvironmentSays) {
   std::string why_not;
   if (!ofi::FiLibrary::load(why_not)) GTEST_SKIP() << why_not;
-  constexpr const char *kRanks = "FI_UNIVERSE_SIZE", *kPolling = "FI_SOCKETS_PE_WAITTIME";
+  constexpr const char *kRanks = "FI_UNIVERSE_SIZE", *kPolling = "FI_SOCKETS_PE_WAITTIME",
+                       *kPiece = "FI_OFI_RXM_BUFFER_SIZE";
   std::unique_ptr<ofi::Port> port;
   const Tunables tunables;
   auto told = [&](const char* said, bool cores_shared) {
-    for (const char* name : {kRanks, kPolling}) {
+    for (const char* name : {kRanks, kPolling, kPiece}) {
       if (said) setenv(name, said, 1);
       else unsetenv(name);
     }
@@ -265,12 +268,15 @@ TEST(OfiProviders, ProvidersLearnOfTheJobUnlessTheEnvironmentSays) {
   told("7", true);
   EXPECT_STREQ(getenv(kRanks), "7");
   EXPECT_STREQ(getenv(kPolling), "7");
+  EXPECT_STREQ(getenv(kPiece), "7");
   told(nullptr, true);
   EXPECT_STREQ(getenv(kRanks), "4");
+  EXPECT_STREQ(getenv(kPiece), "16448");
   EXPECT_STREQ(getenv(kPolling), "0");  // no thread polls on a rank's core
   told(nullptr, false);
   EXPECT_EQ(getenv(kPolling), nullptr);
   unsetenv(kRanks);
+  unsetenv(kPiece);
 }
 
 TEST(OfiProviders, ErrorsNameWhatIsMissing) {

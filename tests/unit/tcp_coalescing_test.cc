@@ -1,5 +1,5 @@
-// When small messages wait for one another (fabric/ip/coalescing.h), and that they arrive all the same.
-#include "fabric/ip/coalescing.h"
+// When small messages wait for one another (fabric/coalescing.h), and that they arrive all the same.
+#include "fabric/coalescing.h"
 
 #include <gtest/gtest.h>
 

@@ -115,6 +115,7 @@ Capabilities capabilities_of(const fi_info& info) {
   able.automatic_progress = domain.data_progress == FI_PROGRESS_AUTO;
   able.needs_local = domain.mr_mode & FI_MR_LOCAL;
   able.virtual_addresses = domain.mr_mode & FI_MR_VIRT_ADDR;
+  able.copied_by_target = !able.automatic_progress && !is_fast(able.provider);
   able.pins = domain.mr_mode & (FI_MR_LOCAL | FI_MR_ALLOCATED);
   able.inject_bytes = info.tx_attr->inject_size;
   able.max_bytes = info.ep_attr->max_msg_size;

@@ -16,6 +16,7 @@
 
 #include "fabric/ofi/fi_port.h"
 #include "fabric/ofi/filter_port.h"
+#include "wire/ofi.h"
 
 namespace tern::ofi {
 namespace {
@@ -38,6 +39,10 @@ size_t rank_of(std::string_view provider) {
 }
 
 std::string text(const char* maybe) { return maybe ? maybe : ""; }
+
+// Of ofi_rxm: 16 KiB and, rounded up to a cache line, the head of a frame.
+constexpr size_t kRxmPieceBytes = 16 * 1024 + 64;
+static_assert(wire::kOfiMaxHeadBytes <= 64);
 
 uint32_t api_of(const FiLibrary& library) { return std::min(library.version(), kNewestApi); }
 
@@ -167,7 +172,7 @@ void judge(Candidate& candidate, const fi_info& info, const Tunables& tunables) 
   } else if (link_is_down(info)) {
     choice.why_not = "the link is down";
   }
-  if (rank_of(provider) < std::size(kFast)) return;
+  if (is_fast(provider)) return;
   choice.why_last = core_name(provider) == "shm"
                         ? "it reaches this host only, as Tern's own shm does, which is faster"
                         : "it works in software over the host's network, where Tern's own tcp is faster";
@@ -220,9 +225,13 @@ const Candidate& pick(const std::vector<Candidate>& found, int local_rank) {
 // libfabric counts on 256 processes, for which ofi_rxm asks for a completion queue that small adapters (Soft-RoCE) do
 // not have. A rank has a connection to each rank, and both ends of the one to itself.
 //
+// ofi_rxm sends 16 KiB in one piece, anything longer in several, and slowly: a frame of that length has a head, too. (A
+// number that no tunable changes, since ranks that differ in it refuse each other.)
+//
 // The thread of the provider sockets polls for 10 ms before it sleeps: time that a rank on its core does not have.
 void tell_libfabric(const Surroundings& surroundings) {
   (void)setenv("FI_UNIVERSE_SIZE", std::to_string(surroundings.ranks + 1).c_str(), 0);
+  (void)setenv("FI_OFI_RXM_BUFFER_SIZE", std::to_string(kRxmPieceBytes).c_str(), 0);
   if (surroundings.cores_shared) (void)setenv("FI_SOCKETS_PE_WAITTIME", "0", 0);
 }
 
@@ -249,6 +258,8 @@ std::vector<Choice> find_choices(const Tunables& tunables, std::string& why_none
   if (result.empty()) why_none = "libfabric has no provider with reliable datagrams (FI_EP_RDM) here";
   return result;
 }
+
+bool is_fast(std::string_view provider) { return rank_of(provider) < std::size(kFast); }
 
 bool may_have_fast_provider() {
   // Devices of cxi, Omni-Path (opx, psm2), and of what has verbs (EFA, PSM3 and verbs).

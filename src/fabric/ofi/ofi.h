@@ -29,6 +29,9 @@ std::vector<Choice> find_choices(const Tunables& tunables, std::string& why_none
 /// Whether that provider has a thread in each process that polls while data moves, and so needs a core as a rank does.
 inline bool has_polling_thread(std::string_view provider) { return provider == "sockets"; }
 
+/// Whether that provider's hardware or driver moves messages faster than Tern's own TCP.
+bool is_fast(std::string_view provider);
+
 /// Whether a fast provider may be here, by a look at the devices; libfabric is not loaded for that.
 bool may_have_fast_provider();
 

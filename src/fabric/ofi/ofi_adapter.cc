@@ -25,8 +25,7 @@ OfiAdapter::OfiAdapter(const OfiOptions& its_options, const Tunables& tunables, 
       registrations(RegistrationCache::create(registrar_, able().pins ? Keep::watched : Keep::nothing,
                                               uint64_t(tunables.rdma_registration_bytes))),
       sends_(std::clamp<size_t>(able().sends, 1, size_t(tunables.ofi_sends))) {
-  // With its head no longer than asked for: ofi_rxm sends 16 KiB in one piece, anything longer in several, and slowly.
-  const size_t wanted = std::max(size_t(tunables.ofi_eager_bytes), wire::kOfiMaxHeadBytes + kLeastPayload);
+  const size_t wanted = wire::kOfiMaxHeadBytes + std::max(size_t(tunables.ofi_eager_bytes), kLeastPayload);
   frame_bytes = std::min((wanted + kFrameAlign - 1) / kFrameAlign * kFrameAlign, able().max_bytes);
   const auto all = size_t(tunables.ofi_receive_bytes);
   receive_bytes_ = able().multi_receive ? std::max(all / kManyBuffers, 2 * frame_bytes) : frame_bytes;

@@ -49,6 +49,7 @@ void OfiPath::keep_busy(OfiPeer& peer) {
 }
 
 int OfiPath::poll() {
+  streams_.end_bursts();
   int handled = take_completions();
   adapter_.repost();
   if (!busy_.empty()) pump_busy();
@@ -96,14 +97,21 @@ void OfiPath::handle(const ofi::Completion& completion) {
 }
 
 void OfiPath::on_receive(const ofi::Completion& completion) {
-  if (const std::byte* message = adapter_.message_of(completion)) on_frame(message, completion.bytes);
+  const std::byte* message = adapter_.message_of(completion);
+  wire::OfiFrame frame;
+  for (size_t begin = 0; message && begin < completion.bytes; begin += wire::ofi_stride(frame.bytes)) {
+    if (!wire::parse_ofi_frame(message + begin, completion.bytes - begin, frame)) {
+      ++counters().ofi_forged;
+      break;
+    }
+    on_frame(frame, message + begin);
+  }
   adapter_.receive_handled(completion);
 }
 
-void OfiPath::on_frame(const std::byte* data, size_t bytes) {
+void OfiPath::on_frame(const wire::OfiFrame& frame, const std::byte* data) {
   const PeerTable& table = *adapter_.options.peers;
-  wire::OfiFrame frame;
-  if (!wire::parse_ofi_frame(data, bytes, frame) || frame.source >= table.job_ranks() || frame.source == table.me()) {
+  if (frame.source >= table.job_ranks() || frame.source == table.me()) {
     ++counters().ofi_forged;
     return;
   }
@@ -124,7 +132,7 @@ void OfiPath::on_frame(const std::byte* data, size_t bytes) {
     case wire::OfiFrameType::landed:
       if (tuples_) tuples_->on_landed(peer, wire::landed_of(frame));
       return;
-    default: streams_.on_frame(peer, frame, data, bytes);
+    default: streams_.on_frame(peer, frame, data);
   }
 }
 
@@ -142,9 +150,10 @@ void OfiPath::pump_busy() {
 
 bool OfiPath::arm() {
   if (adapter_.any_stashed() || !busy_.empty() || (tuples_ && !tuples_->pump()) || streams_.anything_to_complete() ||
-      !doomed_.empty() || !unsendable_.empty())
+      !doomed_.empty() || !unsendable_.empty() || !adapter_.port->arm())
     return false;
-  return adapter_.port->arm();
+  streams_.set_armed(true);
+  return true;
 }
 
 // What nobody waits for may stay until the application calls again.

@@ -63,6 +63,7 @@ class OfiPath final : public CountingPath, private OfiPeers {
   int poll() override;
   int wait_fd() const override { return adapter_.port->descriptor(); }
   bool arm() override;
+  void disarm() override { streams_.set_armed(false); }
   uint64_t next_deadline_ns() const override {
     return tuples_ ? std::min(next_look_ns_, tuples_->next_word_ns()) : next_look_ns_;
   }
@@ -78,7 +79,7 @@ class OfiPath final : public CountingPath, private OfiPeers {
   int take_completions();
   void handle(const ofi::Completion& completion);
   void on_receive(const ofi::Completion& completion);
-  void on_frame(const std::byte* data, size_t bytes);
+  void on_frame(const wire::OfiFrame& frame, const std::byte* data);
   void pump_busy();
   void keep_busy(OfiPeer& peer) override;
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/coalescing.h"
 #include "fabric/lane.h"
 #include "fabric/ofi/ofi_adapter.h"
 #include "fabric/ofi/ofi_streams.h"
@@ -27,11 +28,12 @@ struct OfiPeer final : Lane {
   ofi::Address address = ofi::kNoAddress;  ///< after `met`
   uint64_t out_proof = 0, in_proof = 0;    ///< in frames to the peer (after `met`), and from it
   uint32_t incarnation = 0;                ///< how often the lane was restarted
-  uint32_t outstanding = 0;                ///< frames that the port has
+  uint32_t outstanding = 0;                ///< buffers of frames that the port has
   size_t tuple_bytes = 0;                  ///< of messages to tuple queues that have not arrived
   uint64_t heard_ns = 0, pinged_ns = 0;    ///< last frame from it; oldest unanswered ping, 0: none
   bool spoken = false;                     ///< something went to it since it was last heard
   bool ping_due = false;                   ///< there was no room for the ping that `pinged_ns` counts from
+  Coalescing coalescing;                   ///< of its small messages
   OfiStreams::OfPeer stream;
   OfiTransfers::OfPeer transfers;
   std::string trouble;  ///< why it is lost

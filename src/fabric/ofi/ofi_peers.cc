@@ -36,7 +36,7 @@ OfiPath::OfiPath(const OfiOptions& options, const Tunables& tunables, std::uniqu
     : sink_(sink),
       lookup_(std::move(lookup)),
       adapter_(options, tunables, std::move(port), clock),
-      streams_(adapter_, *this, sink),
+      streams_(adapter_, *this, sink, hints_, helped_),
       transfers_(adapter_, streams_, *this),
       tunables_(tunables),
       keepalive_ns_(uint64_t(tunables.ofi_keepalive_ms) * kMillisecond_ns),

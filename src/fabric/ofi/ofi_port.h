@@ -53,6 +53,7 @@ struct Capabilities {
   bool waits = false;              ///< there is a descriptor to wait for
   /// While a read, write or atomic is out, a thread polls for the answer, on a core that the ranks of this node need.
   bool takes_core = false;
+  bool copied_by_target = false;   ///< reads and writes are carried out by the CPU of their target, when it polls
   size_t inject_bytes = 0;         ///< longest message whose memory is free at once
   size_t max_bytes = 0;            ///< longest message, read or write
   size_t sends = 0, receives = 0;  ///< operations that may be outstanding

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "fabric/next_frame.h"
 #include "fabric/ofi/ofi_peer.h"
 #include "fabric/poll_bounds.h"
 
@@ -12,31 +13,72 @@ namespace tern {
 
 using OfiType = wire::OfiFrameType;
 
+// Whether a message that leaves now may wait for the next ones. One that would fill more than half of a frame does not:
+// none as long has room beside it.
+//
+// It may wait in this rank only if a later call surely sends it: the sender's own, or the event thread's.
+bool OfiStreams::may_wait(OfiPeer& peer, const wire::Header& header, size_t bytes) {
+  if (2 * (wire::ofi_head_bytes(OfiType::whole) + bytes) > adapter_.frame_bytes) return false;
+  if (!bursts_.may_wait(peer, adapter_.clock.rough_ns())) return false;
+  if (!(helped_ || wire::sender_comes_back(header)) || armed_) return false;
+  return hints_.holding = true;
+}
+
+void OfiStreams::end_bursts() {
+  bursts_.note_poll();
+  if (bursts_.empty()) return;
+  bursts_.end(adapter_.clock.rough_ns(), [this](OfiPeer& peer) {
+    if (!peer.lost && !peer.doomed) (void)push(peer);  // what the port refuses now is pumped later: the peer is busy
+  });
+  hints_.holding = false;
+}
+
 // Messages do not overtake puts that wait for room.
 bool OfiStreams::may_leave(const OfiPeer& peer) const { return peer.transfers.waiting_puts == 0; }
 
-// A frame in a buffer; null: there is none left.
-OfiBuffer* OfiStreams::build(OfiPeer& peer, wire::OfiFrame& frame, const void* flat, Cursor* cursor) {
-  OfiBuffer* buffer = adapter_.take_buffer();
-  if (!buffer) return nullptr;
+// Where a frame of so many bytes may be written: behind those that are staged, or in a buffer of its own. Null: there
+// is no room.
+OfiBuffer* OfiStreams::room_for(OfiPeer& peer, size_t bytes) {
+  OfiBuffer*& staged = peer.stream.staged;
+  if (staged) {
+    const size_t begin = wire::ofi_stride(staged->bytes);
+    if (begin + bytes <= adapter_.frame_bytes) {
+      std::memset(staged->memory + staged->bytes, 0, begin - staged->bytes);
+      staged->bytes = begin;
+      return staged;
+    }
+    if (!push(peer)) return nullptr;
+  }
+  staged = adapter_.take_buffer();
+  if (!staged) return nullptr;
+  staged->bytes = 0;
+  staged->peer = &peer;
+  staged->incarnation = peer.incarnation;
+  return staged;
+}
+
+// False, and nothing has happened: there is no room.
+bool OfiStreams::stage(OfiPeer& peer, wire::OfiFrame& frame, const void* flat, Cursor* cursor) {
+  const size_t bytes = frame.payload_bytes;
+  OfiBuffer* buffer = room_for(peer, wire::ofi_head_bytes(frame.type) + bytes);
+  if (!buffer) return false;
   frame.incarnation = uint16_t(peer.incarnation);
   frame.source = adapter_.options.peers->me();
   frame.number = peer.stream.sent;
   frame.proof = peer.out_proof;
   if (wire::is_numbered(frame.type)) ++peer.stream.sent;
-  const size_t head = wire::build_ofi_frame(frame, buffer->memory), bytes = frame.payload_bytes;
+  std::byte* begin = buffer->memory + buffer->bytes;
+  const size_t head = wire::build_ofi_frame(frame, begin);
   if (cursor) {
-    cursor->pack(buffer->memory + head, bytes);
+    cursor->pack(begin + head, bytes);
   } else if (bytes != 0) {
-    std::memcpy(buffer->memory + head, flat, bytes);
+    std::memcpy(begin + head, flat, bytes);
   }
-  buffer->bytes = head + bytes;
-  buffer->peer = &peer;
-  buffer->incarnation = peer.incarnation;
-  return buffer;
+  buffer->bytes += head + bytes;
+  TERN_DEBUG_ASSERT(buffer->bytes <= adapter_.frame_bytes);
+  return true;
 }
 
-// Hands the staged frame to the port. False: it is still here (or the peer is doomed).
 bool OfiStreams::push(OfiPeer& peer) {
   OfiBuffer*& staged = peer.stream.staged;
   if (!staged) return true;
@@ -47,6 +89,7 @@ bool OfiStreams::push(OfiPeer& peer) {
     peer.spoken = true;
     ++peer.outstanding;
     ++adapter_.outstanding;
+    peer.coalescing.has_left(adapter_.clock.rough_ns());
     return true;
   }
   if (result != ofi::kAgain) peers_.doom(peer, adapter_.port->explain("fi_sendmsg", result));
@@ -54,16 +97,14 @@ bool OfiStreams::push(OfiPeer& peer) {
 }
 
 bool OfiStreams::try_send(OfiPeer& peer, const wire::Header& header, const void* payload, size_t bytes) {
-  OfPeer& its = peer.stream;
-  if (its.staged || !its.queue.empty() || !may_leave(peer)) return false;
+  if (!peer.stream.queue.empty() || !may_leave(peer)) return false;
   if (!peer.met && !peers_.meet(peer)) return false;
   wire::OfiFrame frame;
   frame.type = OfiType::whole;
   frame.header = header;
   frame.payload_bytes = bytes;
-  its.staged = build(peer, frame, payload, nullptr);
-  if (!its.staged) return false;
-  if (!push(peer)) peers_.keep_busy(peer);  // it is copied: taken all the same
+  if (!stage(peer, frame, payload, nullptr)) return false;
+  if (may_wait(peer, header, bytes) || !push(peer)) peers_.keep_busy(peer);  // it is copied: taken all the same
   return true;
 }
 
@@ -73,7 +114,8 @@ void OfiStreams::enqueue(OfiPeer& peer, SendOperation& operation) {
   peer.stream.queue.push_back(&operation);
   ++queued_;
   if (!peer.met && !peers_.meet(peer)) return;
-  if (!pump(peer)) peers_.keep_busy(peer);
+  const bool waits = may_wait(peer, operation.header, operation.total_bytes);
+  if (!stage_queue(peer) || waits || !push(peer)) peers_.keep_busy(peer);
 }
 
 bool OfiStreams::withdraw(SendOperation& operation) {
@@ -83,46 +125,38 @@ bool OfiStreams::withdraw(SendOperation& operation) {
   return true;
 }
 
-// The next frame of that message. False: there is no buffer.
+// The next frame of that message. False: there is no room.
 bool OfiStreams::stage_next(OfiPeer& peer, SendOperation& operation) {
-  const size_t left = operation.payload.remaining();
-  wire::OfiFrame frame;
-  frame.type = OfiType::more;
-  if (!operation.header_sent) {
-    const bool fits = wire::ofi_head_bytes(OfiType::whole) + left <= adapter_.frame_bytes;
-    frame.type = fits ? OfiType::whole : OfiType::first;
-  }
-  frame.header = operation.header;
-  frame.message_bytes = operation.total_bytes;
-  frame.payload_bytes = std::min(left, adapter_.frame_bytes - wire::ofi_head_bytes(frame.type));
-  peer.stream.staged = build(peer, frame, nullptr, &operation.payload);
-  if (!peer.stream.staged) return false;
+  auto frame = next_frame<wire::OfiFrame>(operation, adapter_.frame_bytes, wire::ofi_head_bytes);
+  if (!stage(peer, frame, nullptr, &operation.payload)) return false;
   operation.header_sent = true;
   return true;
 }
 
-bool OfiStreams::pump(OfiPeer& peer) {
+// As much of the queue as there is room for. False: something is left.
+bool OfiStreams::stage_queue(OfiPeer& peer) {
   OfPeer& its = peer.stream;
-  if (!push(peer)) return false;
   while (SendOperation* operation = its.queue.front()) {
     if (!may_leave(peer) || !stage_next(peer, *operation)) return false;
-    if (operation->payload.remaining() == 0) {
-      IntrusiveList<SendOperation>::remove(operation);
-      --queued_;
-      finished_.push_back(operation);
-    }
-    if (!push(peer)) return false;
+    if (operation->payload.remaining() != 0) continue;
+    IntrusiveList<SendOperation>::remove(operation);
+    --queued_;
+    finished_.push_back(operation);
   }
   return true;
 }
 
+bool OfiStreams::pump(OfiPeer& peer) {
+  const bool all = stage_queue(peer);
+  return push(peer) && all;
+}
+
 bool OfiStreams::send_sign(OfiPeer& peer, OfiType type, const void* payload, size_t bytes) {
-  if (peer.stream.staged || (!peer.met && !peers_.meet(peer))) return false;
+  if (!peer.met && !peers_.meet(peer)) return false;
   wire::OfiFrame frame;
   frame.type = type;
   frame.payload_bytes = bytes;
-  peer.stream.staged = build(peer, frame, payload, nullptr);
-  if (!peer.stream.staged) return false;
+  if (!stage(peer, frame, payload, nullptr)) return false;
   if (!push(peer)) peers_.keep_busy(peer);
   return true;
 }
@@ -136,14 +170,14 @@ void OfiStreams::on_sent(OfiBuffer& buffer, int error) {
   if (error != 0 && of_now) peers_.doom(peer, adapter_.port->explain("fi_sendmsg", error));
 }
 
-void OfiStreams::on_frame(OfiPeer& peer, const wire::OfiFrame& frame, const std::byte* data, size_t bytes) {
+void OfiStreams::on_frame(OfiPeer& peer, const wire::OfiFrame& frame, const std::byte* data) {
   OfPeer& its = peer.stream;
   TERN_ASSERT(wire::is_numbered(frame.type));
   if (frame.number != its.received) {
     if (int32_t(frame.number - its.received) < 0) return;  // no provider repeats; nothing is believed twice
     if (!its.held) its.held = std::make_unique<std::map<uint32_t, std::vector<std::byte>>>();
     ++adapter_.held;
-    its.held->try_emplace(frame.number, data, data + bytes);
+    its.held->try_emplace(frame.number, data, data + frame.bytes);
     return;
   }
   ++its.received;
@@ -168,12 +202,7 @@ void OfiStreams::deliver(OfiPeer& peer, const wire::OfiFrame& frame) {
     return;
   }
   adapter_.clock.charge_copy(frame.payload_bytes);
-  if (frame.type == OfiType::whole) {
-    sink_.on_message(peer, frame.header, frame.payload, frame.payload_bytes);
-    return;
-  }
-  if (frame.type == OfiType::first) reception.begin(sink_, peer, frame.header, frame.message_bytes);
-  reception.take(sink_, peer, frame.payload, frame.payload_bytes);
+  reception.deliver(sink_, peer, frame);
 }
 
 int OfiStreams::complete() {

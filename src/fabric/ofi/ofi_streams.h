@@ -1,6 +1,7 @@
-// OfiStreams: messages as frames, and back (wire/ofi.h). A message is one frame, or a first one and more, each sent
-// from a buffer of the library. The receiver puts frames into the order of their numbers: a provider's order of
-// completions need not be that of sending.
+// OfiStreams: messages as frames, and back (wire/ofi.h). A message is one frame, or a first one and more. Frames are
+// sent from buffers of the library; those that wait (for the port, or for each other: coalescing.h) share a buffer if
+// they have room in it. The receiver puts frames into the order of their numbers: a provider's order of completions
+// need not be that of sending.
 //
 // Units: bytes. Thread rule: the rank's lock; calls the sink from `on_frame` and `fail_all` only, done-functions from
 // `complete` and `fail_all`.
@@ -11,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "fabric/bursts.h"
 #include "fabric/ofi/ofi_adapter.h"
 #include "fabric/path.h"
 #include "fabric/reception.h"
@@ -25,7 +27,7 @@ class OfiStreams {
   /// Both streams with a peer.
   struct OfPeer {
     uint32_t sent = 0, received = 0;  ///< numbered frames of this incarnation (modulo 2^32)
-    OfiBuffer* staged = nullptr;      ///< a frame that the port has not taken yet: before all others
+    OfiBuffer* staged = nullptr;      ///< frames that the port has not taken yet: before all others
     IntrusiveList<SendOperation> queue;
     /// Frames whose turn has not come, by number; null: none so far. Copies: the frames still missing may need the
     /// receives.
@@ -33,8 +35,9 @@ class OfiStreams {
     Reception reception;
   };
 
-  /// All outlive this.
-  OfiStreams(OfiAdapter& adapter, OfiPeers& peers, Sink& sink) : adapter_(adapter), peers_(peers), sink_(sink) {}
+  /// All outlive this. `hints`: of the path; `helped`: whether a thread of this rank polls.
+  OfiStreams(OfiAdapter& adapter, OfiPeers& peers, Sink& sink, PollHints& hints, const bool& helped)
+      : adapter_(adapter), peers_(peers), sink_(sink), hints_(hints), helped_(helped) {}
 
   /// See Path; the peer's lane is not lost.
   bool try_send(OfiPeer& peer, const wire::Header& header, const void* payload, size_t bytes);
@@ -44,11 +47,18 @@ class OfiStreams {
   bool pump(OfiPeer& peer);
   /// A frame without a number, which may overtake others. False, and nothing has happened: there is no room.
   bool send_sign(OfiPeer& peer, wire::OfiFrameType type, const void* payload = nullptr, size_t bytes = 0);
+  /// Hands the staged frames to the port. False: they are still here (or the peer is doomed).
+  bool push(OfiPeer& peer);
   size_t queued() const { return queued_; }
 
-  /// An authentic frame of this incarnation, with a number.
-  void on_frame(OfiPeer& peer, const wire::OfiFrame& frame, const std::byte* data, size_t bytes);
-  /// The port is through with a frame.
+  /// A poll begins: what has waited for the next messages leaves.
+  void end_bursts();
+  /// This rank is about to sleep, or its thread is: nothing waits.
+  void set_armed(bool armed) { armed_ = armed; }
+
+  /// An authentic frame of this incarnation, with a number; it begins at `data`.
+  void on_frame(OfiPeer& peer, const wire::OfiFrame& frame, const std::byte* data);
+  /// The port is through with a buffer.
   void on_sent(OfiBuffer& buffer, int error);
 
   /// Calls `done` of what has left. Returns how many.
@@ -62,15 +72,21 @@ class OfiStreams {
   void forget(OfiPeer& peer);
 
  private:
+  bool may_wait(OfiPeer& peer, const wire::Header& header, size_t bytes);
   bool may_leave(const OfiPeer& peer) const;
-  OfiBuffer* build(OfiPeer& peer, wire::OfiFrame& frame, const void* flat, Cursor* cursor);
-  bool push(OfiPeer& peer);
+  OfiBuffer* room_for(OfiPeer& peer, size_t bytes);
+  bool stage(OfiPeer& peer, wire::OfiFrame& frame, const void* flat, Cursor* cursor);
   bool stage_next(OfiPeer& peer, SendOperation& operation);
+  bool stage_queue(OfiPeer& peer);
   void deliver(OfiPeer& peer, const wire::OfiFrame& frame);
 
   OfiAdapter& adapter_;
   OfiPeers& peers_;
   Sink& sink_;
+  PollHints& hints_;
+  const bool& helped_;
+  Bursts<OfiPeer> bursts_;
+  bool armed_ = false;
   size_t queued_ = 0;                      ///< operations in the peers' queues
   IntrusiveList<SendOperation> finished_;  ///< copied completely; `done` is due
 };

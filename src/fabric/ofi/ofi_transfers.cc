@@ -36,7 +36,8 @@ OfiTransfers::OfiTransfers(OfiAdapter& adapter, OfiStreams& streams, OfiPeers& p
   remote_properties_.puts_before_messages = remote_properties_.put && able.send_after_write;
   remote_properties_.atomics = able.rma && able.atomics && !able.takes_core;
   remote_properties_.atomic_swap = remote_properties_.atomics && able.atomic_swap;
-  // The frames of a message need no answer.
+  // The frames of messages need no answer, and one frame takes several short puts along.
+  if (able.copied_by_target) remote_properties_.least_bytes = adapter.frame_bytes / 2;
   if (able.takes_core) remote_properties_.least_bytes = adapter.frame_bytes;
   // Operands and answers of an operation share a buffer.
   remote_properties_.atomic_words =

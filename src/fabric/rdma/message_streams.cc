@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "fabric/next_frame.h"
 #include "fabric/rdma/rdma_peer.h"
 
 namespace tern {
@@ -118,25 +119,15 @@ void MessageStreams::pump(RdmaPeer& peer) {
   const size_t frame_bytes = its.channel->traits().frame_bytes;
   while (SendOperation* operation = its.queue.front()) {
     if (its.credits == 0) return;  // called again after an arrival
-    size_t left = operation->payload.remaining();
-    wire::RdmaFrame frame;
-    frame.type = Type::more;
-    if (!operation->header_sent) {
-      bool fits = wire::rdma_head_bytes(Type::whole) + left <= frame_bytes;
-      frame.type = fits ? Type::whole : Type::first;
-    }
-    const size_t part = std::min(left, frame_bytes - wire::rdma_head_bytes(frame.type));
-    frame.header = operation->header;
-    frame.message_bytes = operation->total_bytes;
-    frame.payload_bytes = part;
+    auto frame = next_frame<wire::RdmaFrame>(*operation, frame_bytes, wire::rdma_head_bytes);
     if (!post_frame(peer, *its.channel, frame, nullptr, &operation->payload)) {
       adapter_.block(peer);
       return;
     }
     operation->header_sent = true;
-    if (part < left) continue;
+    if (operation->payload.remaining() != 0) continue;
     IntrusiveList<SendOperation>::remove(operation);
-    TERN_DEBUG_ASSERT(queued_ != 0 && operation->payload.remaining() == 0);
+    TERN_DEBUG_ASSERT(queued_ != 0);
     --queued_;
     finished_.push_back(operation);
   }
@@ -253,12 +244,7 @@ void MessageStreams::on_message_frame(RdmaPeer& peer, const wire::RdmaFrame& fra
   }
   adapter_.clock.charge_copy(frame.payload_bytes);
   if (frame.type != Type::more && ++peer.stream.received == 1) switches_.on_first_message(peer);
-  if (frame.type == Type::whole) {
-    sink_.on_message(peer, frame.header, frame.payload, frame.payload_bytes);
-    return;
-  }
-  if (frame.type == Type::first) reception.begin(sink_, peer, frame.header, frame.message_bytes);
-  reception.take(sink_, peer, frame.payload, frame.payload_bytes);
+  reception.deliver(sink_, peer, frame);
 }
 
 void MessageStreams::give_credit(RdmaPeer& peer, bool now) {

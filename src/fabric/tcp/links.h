@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/intrusive_list.h"
-#include "fabric/ip/coalescing.h"
+#include "fabric/coalescing.h"
 #include "fabric/ip/host_question.h"
 #include "fabric/ip/interfaces.h"
 #include "fabric/ip/stream_port.h"
@@ -106,8 +106,8 @@ struct Stream : ListHook<Stream> {  // hook: in the path's blocked streams
   uint64_t give_up_ns = 0;
   uint64_t retry_ns = ~uint64_t{0};
   uint64_t warn_ns = ~uint64_t{0};  ///< when the user is told that nobody answers
-  std::string loss;   ///< how the last connection was lost; empty: there was none
-  HostQuestion host;  ///< asked when no address has answered for too long
+  std::string loss;                 ///< how the last connection was lost; empty: there was none
+  HostQuestion host;                ///< asked when no address has answered for too long
 
   /// When its attempt, or the pause before the next one, is over, or something is to be said of it.
   uint64_t due_ns() const { return std::min(setup ? setup->deadline_ns : retry_ns, warn_ns); }

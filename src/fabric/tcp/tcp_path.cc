@@ -86,6 +86,7 @@ TcpOutbound::Wait TcpPath::may_wait(Stream& stream, const wire::Header& header, 
 
 void TcpPath::end_bursts() {
   bursts_.end(clock_.rough_ns(), [this](Stream& stream) {
+    if (!stream.link) return;
     if (stream.outbound.empty()) stream.outbound.push();
     else flush(stream);
   });

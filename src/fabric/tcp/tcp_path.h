@@ -39,11 +39,11 @@
 #include "base/log.h"
 #include "base/peer_table.h"
 #include "base/tunables.h"
+#include "fabric/bursts.h"
 #include "fabric/ip/stream_port.h"
 #include "fabric/path.h"
 #include "fabric/tcp/admission.h"
 #include "fabric/tcp/arrival_rate.h"
-#include "fabric/tcp/bursts.h"
 #include "fabric/tcp/call_timers.h"
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/hot_links.h"
@@ -203,7 +203,7 @@ class TcpPath final : public CountingPath {
   tcp::Admission admission_;
   tcp::CallTimers calls_;
   tcp::Stripes stripes_;
-  tcp::Bursts bursts_;
+  Bursts<tcp::Stream> bursts_;
   tcp::HotLinks hot_;
   tcp::ArrivalRate arrivals_;
   tcp::LinkMonitor link_watch_;

@@ -26,7 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fabric/ip/coalescing.h"
+#include "fabric/coalescing.h"
 #include "fabric/udp/channel.h"
 #include "fabric/udp/congestion.h"
 #include "fabric/udp/payload_size.h"

@@ -1,4 +1,5 @@
-// Whether a small message may wait for the next ones, to leave with them in one segment (TCP) or datagram (UDP).
+// Whether a small message may wait for the next ones, to leave with them in one segment (TCP), datagram (UDP) or frame
+// (libfabric).
 // Handing a segment to the network costs 4 us on a loopback, adding to one in the kernel (MSG_MORE) 1 us, in the rank
 // 0.1 us.
 //
@@ -8,9 +9,9 @@
 // kSoon_ns is a debt of that time, each burst with a poll soon after it pays kDelay_ns, and messages wait only while
 // there is no debt. So on average a burst is delayed by kDelay_ns at most. (One in some thousand is a little late
 // because of the scheduler.) What waits in the kernel leaves after 200 ms at the latest. What waits in the rank leaves
-// with its next call; so over TCP messages wait in the rank only if it surely makes one: it holds a request
-// (ProgressEngine::release_held), or has an event thread. (Over UDP all messages may wait there: lost packets wait for
-// this rank's next call, too.)
+// with its next call; so over TCP and libfabric messages wait in the rank only if it surely makes one: it holds a
+// request (ProgressEngine::release_held), or has an event thread. (Over UDP all messages may wait there: lost packets
+// wait for this rank's next call, too.)
 //
 // Units: nanoseconds, bytes. Thread rule: a value of its lane.
 #pragma once

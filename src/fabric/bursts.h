@@ -1,4 +1,4 @@
-// Bursts: the streams whose small messages may wait for the next ones (coalescing.h), until the next poll.
+// Bursts: the lanes whose small messages may wait for the next ones (coalescing.h), until the next poll.
 // Thread rule: under the rank's lock.
 #pragma once
 
@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "fabric/tcp/links.h"
+#include "fabric/coalescing.h"
 
-namespace tern::tcp {
+namespace tern {
 
+/// Of lanes, or streams of one, that have a member `coalescing`.
+template <typename Stream>
 class Bursts {
  public:
   bool empty() const { return streams_.empty(); }
@@ -25,7 +27,7 @@ class Bursts {
   template <typename Send>
   void end(uint64_t now_ns, Send&& send) {
     for (Stream* stream : streams_) {
-      if (stream->coalescing.end(now_ns) && stream->link) send(*stream);
+      if (stream->coalescing.end(now_ns)) send(*stream);
     }
     streams_.clear();
   }
@@ -36,4 +38,4 @@ class Bursts {
   uint64_t polls_ = 0;
 };
 
-}  // namespace tern::tcp
+}  // namespace tern
