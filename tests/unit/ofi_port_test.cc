@@ -4,6 +4,8 @@
 #include "fabric/ofi/ofi_port.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -146,6 +148,37 @@ TEST(OfiProviders, EveryFrameIsInABufferThatTheReceiverHasPosted) {
     }
     for (uint32_t number = 0; number < kRounds * kRound; ++number) EXPECT_EQ(pair.times[number], 1u) << number;
   }
+}
+
+/// The receive buffers of this process's TCP sockets, by descriptor.
+std::map<int, int> receive_buffers() {
+  std::map<int, int> result;
+  constexpr int kMostDescriptors = 1024;
+  for (int descriptor = 0; descriptor < kMostDescriptors; ++descriptor) {
+    int protocol = 0;
+    socklen_t bytes = sizeof(int);
+    if (getsockopt(descriptor, SOL_SOCKET, SO_PROTOCOL, &protocol, &bytes) != 0 || protocol != IPPROTO_TCP) continue;
+    EXPECT_EQ(getsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &result[descriptor], &bytes), 0);
+  }
+  return result;
+}
+
+// The head of a message that has come in part must not fill the buffer for its rest.
+TEST(OfiProviders, SocketsHaveRoomForMoreThanTheKernelsLargestPiece) {
+  const std::map<int, int> before = receive_buffers();
+  Pair pair("sockets");
+  if (!pair) GTEST_SKIP() << "this machine does not have it";
+  while (!pair.send(0)) {
+  }
+  ASSERT_TRUE(pair.wait_for(1));
+  constexpr int kPieceBytes = 17 * 32 * 1024, kSegmentBytes = 65536;
+  int sockets = 0;
+  for (const auto& [descriptor, bytes] : receive_buffers()) {
+    if (before.contains(descriptor)) continue;
+    ++sockets;
+    EXPECT_GE(bytes, kPieceBytes + kSegmentBytes);
+  }
+  EXPECT_EQ(sockets, 4) << "two that listen, a connection with two ends";
 }
 
 /// A process with a port of that provider, which stops when it has said its address: nothing there answers.

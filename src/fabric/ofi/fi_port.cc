@@ -150,6 +150,7 @@ std::unique_ptr<FiPort> FiPort::open(std::shared_ptr<const FiLibrary> library, c
                                      Error& failure) {
   std::unique_ptr<FiPort> port(new FiPort(std::move(library), info));
   port->capabilities_.takes_core = cores_shared && has_polling_thread(port->capabilities_.provider);
+  if (port->capabilities_.provider == "sockets") port->buffers_.emplace();
   failure = port->start();
   if (failure) port.reset();
   return port;
@@ -172,6 +173,7 @@ Error FiPort::start() {
   size_t bytes = sizeof name;
   if (int result = fi_getname(&endpoint_->fid, name, &bytes)) return refused("fi_getname", result);
   address_.assign(name, bytes);
+  if (buffers_) buffers_->listening(address_);
   if (capabilities_.atomics) ask_for_atomics();
   return {};
 }
@@ -228,11 +230,13 @@ int FiPort::insert(std::string_view address, Address& result) {
   if (count < 0) return count;
   if (count != 1 || inserted == FI_ADDR_NOTAVAIL) return -FI_EINVAL;
   result = inserted;
+  if (buffers_) buffers_->inserted(result, address);
   return 0;
 }
 
 void FiPort::remove(Address address) {
   fi_addr_t removed = address;
+  if (buffers_) buffers_->removed(address);
   (void)fi_av_remove(vector_, &removed, 1, 0);
 }
 
@@ -251,6 +255,11 @@ struct Vector {
 // which its thread polls.
 uint64_t FiPort::when_free() const { return capabilities_.free_complete ? FI_INJECT_COMPLETE : 0; }
 
+int FiPort::posted(Address peer, long result) {
+  if (buffers_ && result == 0) buffers_->posted(peer);
+  return int(result);
+}
+
 int FiPort::send(Address to, const Piece& piece, bool inject, Context& context) {
   Vector vector(piece);
   fi_msg message{};
@@ -259,7 +268,7 @@ int FiPort::send(Address to, const Piece& piece, bool inject, Context& context) 
   message.iov_count = 1;
   message.addr = to;
   message.context = &context;
-  return int(fi_sendmsg(endpoint_, &message, FI_COMPLETION | when_free() | (inject ? FI_INJECT : 0)));
+  return posted(to, fi_sendmsg(endpoint_, &message, FI_COMPLETION | when_free() | (inject ? FI_INJECT : 0)));
 }
 
 int FiPort::receive(const Piece& piece, bool many, Context& context) {
@@ -288,7 +297,7 @@ int FiPort::send_tagged(Address to, uint64_t tag, const Piece& piece, bool marke
   message.context = &context;
   uint64_t flags = FI_COMPLETION | (capabilities_.match_complete ? FI_MATCH_COMPLETE : when_free());
   if (marked && capabilities_.marks) flags |= FI_REMOTE_CQ_DATA;
-  return int(fi_tsendmsg(endpoint_, &message, flags));
+  return posted(to, fi_tsendmsg(endpoint_, &message, flags));
 }
 
 int FiPort::receive_tagged(Address from, uint64_t tag, const Piece* pieces, size_t count, Context& context) {
@@ -332,12 +341,12 @@ struct RmaMessage {
 
 int FiPort::write(Address to, const Piece& piece, uint64_t remote, uint64_t key, Context& context) {
   RmaMessage its(to, piece, remote, key, context);
-  return int(fi_writemsg(endpoint_, &its.message, FI_COMPLETION | FI_DELIVERY_COMPLETE));
+  return posted(to, fi_writemsg(endpoint_, &its.message, FI_COMPLETION | FI_DELIVERY_COMPLETE));
 }
 
 int FiPort::read(Address from, const Piece& piece, uint64_t remote, uint64_t key, Context& context) {
   RmaMessage its(from, piece, remote, key, context);
-  return int(fi_readmsg(endpoint_, &its.message, FI_COMPLETION));
+  return posted(from, fi_readmsg(endpoint_, &its.message, FI_COMPLETION));
 }
 
 int FiPort::atomic(Address to, AtomicOperation::Kind kind, const Piece& operands, const Piece& result, uint64_t remote,
@@ -359,11 +368,11 @@ int FiPort::atomic(Address to, AtomicOperation::Kind kind, const Piece& operands
   message.context = &context;
   if (kind == AtomicOperation::Kind::compare_swap) {
     message.op = FI_CSWAP;
-    return int(fi_compare_atomicmsg(endpoint_, &message, &compare, &operand_descriptor, 1, &answer, &answer_descriptor,
-                                    1, FI_COMPLETION));
+    return posted(to, fi_compare_atomicmsg(endpoint_, &message, &compare, &operand_descriptor, 1, &answer,
+                                           &answer_descriptor, 1, FI_COMPLETION));
   }
   message.op = kind == AtomicOperation::Kind::swap ? FI_ATOMIC_WRITE : FI_SUM;
-  return int(fi_fetch_atomicmsg(endpoint_, &message, &answer, &answer_descriptor, 1, FI_COMPLETION));
+  return posted(to, fi_fetch_atomicmsg(endpoint_, &message, &answer, &answer_descriptor, 1, FI_COMPLETION));
 }
 
 // FI_WRITE: this rank's writes to others read the memory; FI_READ: its reads write it.

@@ -11,6 +11,7 @@
 #include "fabric/ofi/fi_library.h"
 #include "fabric/ofi/nap_timer.h"
 #include "fabric/ofi/ofi_port.h"
+#include "fabric/ofi/socket_buffers.h"
 
 namespace tern::ofi {
 
@@ -64,6 +65,7 @@ class FiPort final : public Port {
   bool take_error(Completion& out);
   uint64_t access_of(const MemoryRights& rights) const;
   uint64_t when_free() const;
+  int posted(Address peer, long result);
 
   std::shared_ptr<const FiLibrary> library_;
   fi_info* info_;
@@ -73,8 +75,9 @@ class FiPort final : public Port {
   fid_av* vector_ = nullptr;
   fid_ep* endpoint_ = nullptr;
   int descriptor_ = -1;
-  std::optional<NapTimer> nap_;  ///< where the provider has no descriptor
-  uint64_t next_key_ = 1;        ///< where the user of a domain chooses the keys
+  std::optional<NapTimer> nap_;           ///< where the provider has no descriptor
+  std::optional<SocketBuffers> buffers_;  ///< of the provider `sockets` only
+  uint64_t next_key_ = 1;                 ///< where the user of a domain chooses the keys
 };
 
 }  // namespace tern::ofi
