@@ -16,7 +16,7 @@ Side bytes_side(Environment& environment, const void* data, size_t bytes) {
   return side;
 }
 
-Error run(Communicator& comm, Operation operation, const Operands& operands) {
+Error run(Communicator& comm, tern::Operation operation, const Operands& operands) {
   Request* none = nullptr;
   return collective(comm, operation, operands, Mode::blocking, none);
 }
@@ -25,7 +25,7 @@ Error gather(Environment& environment, Communicator& comm, const void* mine, siz
   Operands o;
   o.send = bytes_side(environment, mine, bytes);
   if (comm.rank() == 0) o.receive = bytes_side(environment, all, bytes);
-  return run(comm, Operation::gather, o);
+  return run(comm, tern::Operation::gather, o);
 }
 
 }  // namespace
@@ -34,14 +34,14 @@ Error broadcast(Environment& environment, Communicator& comm, void* data, size_t
   Operands o;
   o.root = root;
   o.receive = bytes_side(environment, data, bytes);
-  return run(comm, Operation::bcast, o);
+  return run(comm, tern::Operation::bcast, o);
 }
 
 Error allgather(Environment& environment, Communicator& comm, const void* mine, size_t bytes, void* all) {
   Operands o;
   o.send = bytes_side(environment, mine, bytes);
   o.receive = bytes_side(environment, all, bytes);
-  return run(comm, Operation::allgather, o);
+  return run(comm, tern::Operation::allgather, o);
 }
 
 void Statement::set(const Error& error) {

@@ -1,13 +1,9 @@
 // Collective accesses: what the ranks tell each other first, which method they use, and the error that all of them get.
-//
-// A blocking access uses the blocking collectives of coll/, a nonblocking one a channel of its own
-// (coll/create/channel.h): its steps begin whenever the ones before are over, at each rank in another order among the
-// accesses on their way, so that they cannot take part in the communicator's sequence of collectives.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
-#include "coll/create/channel.h"
+#include "io/accesses.h"
 #include "io/two_phase.h"
 
 namespace tern::io {
@@ -135,53 +131,15 @@ Member describe(const Access& access, bool known, size_t words) {
 
 }  // namespace
 
-Flow File::gather_words(std::span<const uint64_t> mine, create::Words& all, bool blocking, int sequence) {
-  if (blocking) {
-    all.resize(mine.size() * size_t(comm_->size()));
-    co_return allgather(environment_, *comm_, mine.data(), mine.size_bytes(), all.data());
-  }
-  const create::Maker maker{comm_->environment(), environment_.byte(), environment_.peers(), {}};
-  create::Channel channel(maker, comm_->group(), comm_->context(Communicator::Plane::internal), sequence);
-  co_return co_await channel.allgather(mine, all);
-}
-
-Flow File::broadcast_words(std::span<uint64_t> words, int root, bool blocking, int sequence) {
-  if (blocking) co_return broadcast(environment_, *comm_, words.data(), words.size_bytes(), root);
-  const create::Maker maker{comm_->environment(), environment_.byte(), environment_.peers(), {}};
-  create::Channel channel(maker, comm_->group(), comm_->context(Communicator::Plane::internal), sequence);
-  co_return co_await channel.broadcast(root, words);
-}
-
-/// The error of the first rank that has one, to all; a rank's own error is its own.
-Flow File::share_error(Error mine, bool blocking, int sequence) {
-  create::Words all;
-  const auto error_class = uint64_t(mine.error_class());
-  Error error = co_await gather_words(std::span<const uint64_t>(&error_class, 1), all, blocking, sequence);
-  if (error) co_return mine ? std::move(mine) : std::move(error);
-  const auto first = std::find_if(all.begin(), all.end(), [](uint64_t word) { return word != 0; });
-  if (first == all.end()) co_return Error();
-  const auto root = int(first - all.begin());
-  constexpr size_t kTextWords = 30;  // of an error's text: 240 bytes, as in Statement
-  uint64_t text[kTextWords] = {};
-  if (root == comm_->rank()) {
-    const std::string_view said = mine.text();
-    std::memcpy(text, said.data(), std::min(said.size(), sizeof text - 1));
-  }
-  error = co_await broadcast_words(std::span<uint64_t>(text), root, blocking, sequence);
-  if (mine) co_return std::move(mine);
-  if (error) co_return std::move(error);
-  co_return Error(int(*first), "rank " + std::to_string(root) + " of the file: " + reinterpret_cast<const char*>(text));
-}
-
 /// The patterns of the ranks that have announced one.
-Flow File::tell_patterns(const std::vector<Member>& members, const std::vector<uint64_t>& mine, KnownPatterns& patterns,
-                         bool blocking, int sequence) {
+Flow Accesses::tell_patterns(Exchange exchange, const std::vector<Member>& members, const std::vector<uint64_t>& mine,
+                             KnownPatterns& patterns) {
   uint32_t most = 0;
   for (const Member& member : members) most = std::max(most, member.words);
   create::Words all, padded(mine);
   padded.resize(most);
   Error error;
-  if (most != 0) error = co_await gather_words(std::span<const uint64_t>(padded), all, blocking, sequence);
+  if (most != 0) error = co_await exchange.gather(std::span<const uint64_t>(padded), all);
   if (error) co_return std::move(error);
   patterns.of.clear();
   patterns.of.resize(members.size());
@@ -193,21 +151,21 @@ Flow File::tell_patterns(const std::vector<Member>& members, const std::vector<u
         co_return Error(ErrorClass::intern, "rank " + std::to_string(rank) + " has told a view that is none");
     } else if (member.form == Member::contiguous) {
       patterns.of[rank] =
-          std::make_unique<Pattern>(member.origin, Ref<Datatype>::share(&environment_.types().get(type_id::kByte)));
+          std::make_unique<Pattern>(member.origin, Ref<Datatype>::share(&at_.environment.types().get(type_id::kByte)));
     }
   }
   compare(patterns);
-  patterns.view_number = view_number_;
+  patterns.told = true;
   co_return Error();
 }
 
-Flow File::move_together(Access& access, int sequence, Error wrong) {
+Flow Accesses::move_together(Access& access, int sequence, Error wrong) {
   KnownPatterns& kept = known_[access.write];
   KnownPatterns own;
-  const bool known = kept.view_number == view_number_;
-  const bool prepared = !wrong || !view_->prepare();
+  const bool known = kept.told;
+  const bool prepared = !wrong || !access.view->prepare();
   std::vector<uint64_t> mine;
-  bool short_enough = known && kept.of[size_t(comm_->rank())] != nullptr;
+  bool short_enough = known && kept.of[size_t(comm_.rank())] != nullptr;
   if (!known && prepared && !access.pattern().contiguous()) {
     mine = words_of(access.pattern());
     short_enough = !mine.empty();
@@ -216,28 +174,29 @@ Flow File::move_together(Access& access, int sequence, Error wrong) {
   const Member member = prepared ? describe(access, known, known ? size_t(short_enough) : mine.size()) : Member();
   create::Words all;
   const auto* member_words = reinterpret_cast<const uint64_t*>(&member);
-  Error error =
-      co_await gather_words(std::span(member_words, sizeof member / sizeof(uint64_t)), all, access.blocking, sequence);
-  std::vector<Member> members(size_t(comm_->size()));
+  const Exchange exchange{at_.environment, comm_, access.blocking, sequence};
+  Error error = co_await exchange.gather(std::span(member_words, sizeof member / sizeof(uint64_t)), all);
+  std::vector<Member> members(size_t(comm_.size()));
   if (!error) std::memcpy(static_cast<void*>(members.data()), all.data(), members.size() * sizeof(Member));
-  const bool together = !error && TwoPhase::pays(*this, access.write, members);
+  const bool together = !error && !atomic_ && TwoPhase::pays(at_, team_, access.write, members);
   // A blocking access drops the patterns: it is over at all ranks in the same order.
   KnownPatterns& patterns = known || access.blocking ? kept : own;
-  if (together && !known) error = co_await tell_patterns(members, mine, patterns, access.blocking, sequence);
+  if (together && !known) error = co_await tell_patterns(exchange, members, mine, patterns);
   if (!error && together) {
-    ++environment_.counters().io_together;
+    ++at_.environment.counters().io_together;
     const bool disjoint =
         patterns.disjoint || (patterns.first_disjoint && within_first(members, patterns)) || members_disjoint(members);
-    TwoPhase phases(*this, access, sequence, members, patterns, disjoint);
+    TwoPhase phases(comm_, team_, access, sequence, members, patterns, disjoint);
     if (access.write) error = co_await phases.write();
     else error = co_await phases.read();
+    dirty_ = dirty_ || phases.wrote();
     if (!error && member.form == Member::alone) error = co_await move(access);
   } else if (!error) {
     access.crowded = std::count_if(members.begin(), members.end(), [](const Member& m) { return m.bytes != 0; }) > 1;
     error = co_await move(access);
   }
   if (!wrong) wrong = std::move(error);
-  co_return co_await share_error(std::move(wrong), access.blocking, sequence);
+  co_return co_await exchange.share_error(std::move(wrong));
 }
 
 }  // namespace tern::io

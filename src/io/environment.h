@@ -13,19 +13,11 @@
 #include "datatype/predefined.h"
 #include "io/background.h"
 #include "io/buffers.h"
+#include "io/open_file.h"
 #include "io/representation.h"
 #include "progress/engine.h"
 
 namespace tern::io {
-
-/// An open file of this rank, by its descriptors.
-struct OpenFile {
-  std::string path;
-  int descriptor = -1;
-  int direct = -1;  ///< the same file past the page cache, for transfers whose ends are aligned; -1: not wanted
-  bool readable = false, writable = false;
-  FileFacts facts;
-};
 
 class Environment {
  public:

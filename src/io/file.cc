@@ -70,12 +70,12 @@ Error File::preallocate(int64_t bytes) {
 // The system's own caches are one for all ranks of a host, so only who has written has something to transfer.
 Error File::sync() {
   Error error = not_busy();
-  if (!error && dirty_) {
+  if (!error && accesses_->dirty()) {
     Request* request = environment_.call_elsewhere(
         file_.path, "sync", [&] { return environment_.files().sync(file_.descriptor); }, true);
     error = std::move(request->error);
     request->release();
-    if (!error) dirty_ = false;
+    if (!error) accesses_->note_synced();
   }
   return agree(environment_, *comm_, std::move(error));
 }
@@ -95,7 +95,7 @@ Error File::set_atomicity(bool atomic) {
   Error error = agree(environment_, *comm_, mine, [&](std::span<const Statement> all, Statement& said) {
     if (said.error_class == 0) said.set(require_same(all, 0, "argument 'flag'"));
   });
-  if (!error) atomic_ = atomic;
+  if (!error) accesses_->set_atomic(atomic);
   return error;
 }
 
@@ -121,7 +121,7 @@ Error File::set_view(int64_t displacement, Datatype& etype, Datatype& filetype, 
     Error error = agree(
         environment_, *comm_, mine,
         [&](std::span<const Statement>, Statement& said) {
-          const Error asking = create::run(p2p(), shared_pointer_->add(0, etypes, true));
+          const Error asking = create::run(environment_.p2p(), shared_pointer_->add(0, etypes, true));
           if (said.error_class == 0) said.set(asking);
           said.words[0] = etypes;
         },
@@ -153,7 +153,7 @@ Error File::set_view(int64_t displacement, Datatype& etype, Datatype& filetype, 
   Statement verdict;
   if (Error error = agree(environment_, *comm_, mine, judge, &verdict)) return error;
   view_ = std::move(fresh);
-  ++view_number_;
+  accesses_->forget_patterns();
   pointer_ = 0;
   if (verdict.words[2] == 0) return {};
   if (info) hints_.take(*info, false);
@@ -217,7 +217,7 @@ Error File::seek_shared(int64_t offset, Whence whence) {
       said.set(Error(ErrorClass::not_same, "argument 'whence' is not the same at all ranks of the file"));
     if (said.error_class != 0) return;
     int64_t current = 0, etypes = 0;
-    Error error = create::run(p2p(), shared_pointer_->add(0, current, true));
+    Error error = create::run(environment_.p2p(), shared_pointer_->add(0, current, true));
     if (!error) error = target(offset, whence, current, etypes);
     if (error) said.set(error);
     else shared_pointer_->set(etypes);
@@ -226,7 +226,7 @@ Error File::seek_shared(int64_t offset, Whence whence) {
 
 Error File::position_shared(int64_t& etypes) {
   if (Error error = not_sequential()) return error;
-  return create::run(p2p(), shared_pointer_->add(0, etypes, true));
+  return create::run(environment_.p2p(), shared_pointer_->add(0, etypes, true));
 }
 
 Error File::byte_offset(int64_t offset, int64_t& bytes) const {

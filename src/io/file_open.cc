@@ -2,12 +2,7 @@
 //
 // open: every rank says how it was called; rank 0 looks at it, opens the file (creating it where that is wanted: only
 // one rank may), and tells the others, who open it then. An error of any rank becomes that of all.
-#include <fcntl.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <map>
-#include <thread>
 
 #include "fabric/shm/node_memory.h"
 #include "io/file.h"
@@ -22,8 +17,6 @@ namespace {
 constexpr int64_t kWindowBytes = int64_t{512} << 10, kRemoteWindowBytes = int64_t{1} << 20;
 // A sieved read: a block that stays in the cache of a core; a message to a server that is worth its way.
 constexpr int64_t kReadBlockBytes = int64_t{256} << 10, kRemoteReadBlockBytes = int64_t{4} << 20;
-// More ranks of a node than this do not write faster together.
-constexpr int kMaxPerNode = 4;
 // Layout of the memory that the ranks of a file share: the pointer in a cache line of its own, then the range locks.
 constexpr size_t kLocksAt = 128;
 
@@ -48,11 +41,6 @@ Error check_amode(int amode) {
   return {};
 }
 
-int default_per_node(const FileFacts& facts) {
-  if (facts.remote) return 1;  // one client of the server for each host
-  return int(std::clamp(std::thread::hardware_concurrency(), 1u, unsigned(kMaxPerNode)));
-}
-
 /// Rank 0's statement about the team and the hints that must be equal; the aggregators follow.
 struct TeamWords {
   int64_t aggregators, window, nodes;
@@ -62,85 +50,14 @@ struct TeamWords {
 
 }  // namespace
 
-File::File(Environment& environment, std::string path, int amode)
-    : environment_(environment), amode_(amode), order_(environment.progress()) {
+File::File(Environment& environment, std::string path, int amode) : environment_(environment), amode_(amode) {
   file_.path = std::move(path);
 }
 
-File::~File() {
-  if (file_.descriptor >= 0) static_cast<void>(close_here());
-}
+File::~File() { static_cast<void>(file_.close(environment_.files())); }
 
 Error File::open_here(bool create) {
-  FileSystem& files = environment_.files();
-  int flags = amode_ & mode::kReadOnly ? O_RDONLY : amode_ & mode::kWriteOnly ? O_WRONLY : O_RDWR;
-  if (create && (amode_ & mode::kCreate)) flags |= O_CREAT | (amode_ & mode::kExclusive ? O_EXCL : 0);
-  const auto permissions = unsigned(hints_.permissions >= 0 ? hints_.permissions : 0666);
-  const auto try_open = [&](int with) -> int64_t { return files.open(file_.path.c_str(), with, permissions); };
-  int64_t result = -EACCES;
-  if (amode_ & mode::kSequential) {
-    // A pipe's other end may be long in coming.
-    Request* request = environment_.call_elsewhere(
-        file_.path, "opening", [&] { return result = try_open(flags); }, true);
-    request->release();
-  } else {
-    // Opens for reading, too, if that is allowed: to change parts of a block.
-    const bool reads_too = (flags & O_ACCMODE) == O_WRONLY;
-    if (reads_too) result = try_open((flags & ~O_ACCMODE) | O_RDWR);
-    file_.readable = result >= 0 || !reads_too;
-    if (result == -EACCES || result == -EPERM) result = try_open(flags);
-  }
-  if (result < 0) return system_error("opening", file_.path, int(-result));
-  file_.descriptor = int(result);
-  file_.writable = !(amode_ & mode::kReadOnly);
-  if (const int wrong = files.inspect(file_.descriptor, file_.facts); wrong < 0)
-    return system_error("opening", file_.path, -wrong);
-  if (!file_.facts.seekable && !(amode_ & mode::kSequential))
-    return Error(ErrorClass::unsupported_operation,
-                 "'" + file_.path + "' is a pipe or a terminal. Open it with MPI_MODE_SEQUENTIAL");
-  return {};
-}
-
-// Opens past the page cache, for transfers whose ends are aligned. A file system that cannot do it is no error:
-// get_info tells.
-void File::open_direct() {
-  const bool wanted = hints_.direct_read || hints_.direct_write;
-  if (!wanted || !file_.facts.regular) {
-    hints_.direct_read = hints_.direct_write = false;
-    return;
-  }
-  const int flags = O_DIRECT | (file_.writable ? O_RDWR : O_RDONLY);
-  file_.direct = environment_.files().open(file_.path.c_str(), flags, 0);
-  if (file_.direct < 0) hints_.direct_read = hints_.direct_write = false;
-}
-
-Error File::close_here() {
-  FileSystem& files = environment_.files();
-  int result = 0;
-  if (file_.descriptor >= 0) result = files.close(file_.descriptor);
-  if (file_.direct >= 0) files.close(file_.direct);
-  file_.descriptor = file_.direct = -1;
-  return result < 0 ? system_error("closing", file_.path, -result) : Error();
-}
-
-// The first aggregator of each node, then the second of each, and so on.
-void File::choose_team(std::span<const Statement> all) {
-  std::map<int64_t, std::vector<int>> nodes;
-  for (size_t rank = 0; rank < all.size(); ++rank) nodes[all[rank].words[kNode]].push_back(int(rank));
-  team_.nodes = int(nodes.size());
-  const int64_t per_node =
-      hints_.aggregators_per_node > 0 ? hints_.aggregators_per_node : default_per_node(file_.facts);
-  int64_t most = hints_.aggregators > 0 ? hints_.aggregators : INT64_MAX;
-  if (hints_.aggregators == 0 && hints_.stripes > 0) most = std::max<int64_t>(hints_.stripes, team_.nodes);
-  for (size_t round = 0; int64_t(team_.aggregators.size()) < most; ++round) {
-    const size_t before = team_.aggregators.size();
-    for (const auto& [node, ranks] : nodes) {
-      if (round >= ranks.size() || int64_t(team_.aggregators.size()) == most) continue;
-      if (hints_.aggregators == 0 && int64_t(round) >= per_node) continue;
-      team_.aggregators.push_back(ranks[round]);
-    }
-    if (team_.aggregators.size() == before) break;
-  }
+  return file_.open(environment_, amode_, create, unsigned(hints_.permissions >= 0 ? hints_.permissions : 0666));
 }
 
 // The hints that must be the same at all ranks are rank 0's.
@@ -216,7 +133,9 @@ Error File::open(Environment& environment, Communicator& comm, const char* path,
     if (said.error_class == 0) said.set(require_same(all, kAmode, "argument 'amode'"));
     if (said.error_class == 0) said.set(file->open_here(true));
     if (said.error_class != 0) return;
-    file->choose_team(all);
+    std::vector<int64_t> nodes;
+    for (const Statement& statement : all) nodes.push_back(statement.words[kNode]);
+    file->team_.choose(nodes, file->hints_, file->file_.facts);
     said.words[kContext] = int64_t(environment.new_context());
     const bool one_node = comm.size() > 1 && std::all_of(all.begin(), all.end(), [](const Statement& statement) {
                             return statement.words[kShares] != 0;
@@ -236,7 +155,11 @@ Error File::open(Environment& environment, Communicator& comm, const char* path,
     if (file->shared_memory_ && comm.rank() == 0) memory->release(file->shared_offset_);
     return error;
   }
-  file->open_direct();
+  // (A file system that cannot do it is no error: get_info tells.)
+  Hints& hints = file->hints_;
+  if ((hints.direct_read || hints.direct_write) && !file->file_.open_direct(environment.files()))
+    hints.direct_read = hints.direct_write = false;
+  file->accesses_ = std::make_unique<Accesses>(file->place(), *file->comm_, file->team_, *file->shared_pointer_);
   file->follow_hints();
   file->view_ = std::make_shared<View>(environment.representations().native(), environment.types().get(type_id::kByte));
   if (amode & mode::kAppend) {
@@ -255,10 +178,10 @@ Error File::open(Environment& environment, Communicator& comm, const char* path,
 // see it (NFS: closing sends it to the server).
 Error File::close() {
   Error error = not_busy();
-  if (!error && environment_.tunables().io_sync_on_close != 0 && file_.writable && dirty_) {
+  if (!error && environment_.tunables().io_sync_on_close != 0 && file_.writable && accesses_->dirty()) {
     error = environment_.call_here(file_.path, "sync", [&] { return environment_.files().sync(file_.descriptor); });
   }
-  Error closing = close_here();
+  Error closing = file_.close(environment_.files());
   if (!error) error = std::move(closing);
   Statement mine;
   mine.set(error);
@@ -267,6 +190,7 @@ Error File::close() {
       Error removed = remove(environment_, file_.path.c_str());
       if (said.error_class == 0) said.set(removed);
     }
+    accesses_.reset();
     shared_pointer_.reset();
     if (shared_memory_) comm_->environment().node_memory->release(shared_offset_);
   });

@@ -2,15 +2,16 @@
 // Thread rule: under the rank's lock.
 #pragma once
 
-#include "io/file.h"
+#include "io/accesses.h"
 
 namespace tern::io {
 
 class FileRequest final : public Request {
  public:
-  FileRequest(File& file, Place place, bool write, std::shared_ptr<const View> view, bool collective)
-      : Request(Kind::file), access(place, write, false, std::move(view)), collective_(collective), file_(file) {
-    ++file_.pending_;
+  /// `pending`: the file's count of nonblocking accesses that are not complete.
+  FileRequest(int& pending, Place place, bool write, std::shared_ptr<const View> view, bool collective)
+      : Request(Kind::file), access(place, write, false, std::move(view)), collective_(collective), pending_(pending) {
+    ++pending_;
   }
 
   /// Whether it must be completed by the user (MPI 5.0, 6.12), as those of collective operations.
@@ -33,7 +34,7 @@ class FileRequest final : public Request {
 
   const bool collective_;
   bool unsettled_ = false;
-  File& file_;
+  int& pending_;
 };
 
 }  // namespace tern::io

@@ -20,12 +20,12 @@ constexpr int64_t kSparse = 64;
 constexpr uint64_t kSmallPartBytes = 256 * 1024;
 }  // namespace
 
-bool TwoPhase::pays(const File& file, bool write, const std::vector<Member>& members) {
-  const Wish wish = write ? file.hints_.collective_write : file.hints_.collective_read;
-  if (wish == Wish::disable || file.atomic_ || !file.file_.facts.regular) return false;
+bool TwoPhase::pays(const Place& at, const Team& team, bool write, const std::vector<Member>& members) {
+  const Wish wish = write ? at.hints.collective_write : at.hints.collective_read;
+  if (wish == Wish::disable || !at.file.facts.regular) return false;
   uint64_t bytes = 0, pieces = 0;
-  bool cached = !file.file_.facts.remote;
-  bool dense = !file.file_.facts.in_memory;  // nobody has large holes between its pieces
+  bool cached = !at.file.facts.remote;
+  bool dense = !at.file.facts.in_memory;  // nobody has large holes between its pieces
   std::vector<std::pair<int64_t, int64_t>> spans;
   for (const Member& member : members) {
     if (member.bytes == 0 || member.form == Member::alone) continue;
@@ -46,22 +46,23 @@ bool TwoPhase::pays(const File& file, bool write, const std::vector<Member>& mem
   }
   if ((end - spans[0].first) / kSparse > int64_t(bytes)) return false;
   if (!interleaved)
-    return spans.size() > 1 && file.file_.facts.remote && file.team_.nodes > 1 &&
-           bytes / spans.size() < kSmallPartBytes;
-  if (!write && cached && dense && file.hints_.sieve_read != Wish::disable) return false;
+    return spans.size() > 1 && at.file.facts.remote && team.nodes > 1 && bytes / spans.size() < kSmallPartBytes;
+  if (!write && cached && dense && at.hints.sieve_read != Wish::disable) return false;
   const uint64_t large = !cached ? kLargePieceBytes : write ? kLargeCachedWriteBytes : kLargeCachedReadBytes;
   return bytes / std::max<uint64_t>(pieces, 1) < large;
 }
 
-TwoPhase::TwoPhase(File& file, Access& access, int sequence, std::vector<Member> members, const KnownPatterns& patterns,
-                   bool disjoint)
-    : file_(file),
+TwoPhase::TwoPhase(Communicator& comm, const Team& team, Access& access, int sequence, std::vector<Member> members,
+                   const KnownPatterns& patterns, bool disjoint)
+    : at_(access.at),
+      comm_(comm),
+      team_(team),
       access_(access),
       sequence_(sequence),
       members_(std::move(members)),
       patterns_(patterns),
-      rank_(file.comm_->rank()),
-      aggregators_(file.team_.aggregators.size()),
+      rank_(comm.rank()),
+      aggregators_(team.aggregators.size()),
       disjoint_(disjoint),
       memory_(access.memory()) {
   int64_t low = INT64_MAX, high = 0;
@@ -73,10 +74,10 @@ TwoPhase::TwoPhase(File& file, Access& access, int sequence, std::vector<Member>
   // All aggregators have some of a small range, unless the file system's stripes say how to cut.
   int64_t share = (high - low) / int64_t(aggregators_) + 1;
   share = (share + kMinWindowBytes - 1) / kMinWindowBytes * kMinWindowBytes;
-  size_ = file.hints_.stripe > 0 ? file.team_.window : std::min(file.team_.window, share);
+  size_ = at_.hints.stripe > 0 ? team.window : std::min(team.window, share);
   first_ = low / size_ * size_;
   windows_ = (high - first_ + size_ - 1) / size_;
-  const auto& list = file.team_.aggregators;
+  const auto& list = team.aggregators;
   const auto me = std::find(list.begin(), list.end(), rank_);
   if (me != list.end()) mine_ = int(me - list.begin());
 }
@@ -86,13 +87,11 @@ void TwoPhase::note(Error error) {
 }
 
 Request* TwoPhase::send(const void* data, uint64_t bytes, int to, int tag) {
-  Communicator& comm = *file_.comm_;
-  return p2p().isend({data, Count(bytes), &file_.environment_.byte(), comm.peer(to), rank_, tag, comm.context()});
+  return p2p().isend({data, Count(bytes), &at_.environment.byte(), comm_.peer(to), rank_, tag, comm_.context()});
 }
 
 Request* TwoPhase::receive(void* data, uint64_t bytes, int from, int tag) {
-  Communicator& comm = *file_.comm_;
-  return p2p().ireceive({data, Count(bytes), &file_.environment_.byte(), comm.peer(from), from, tag, comm.context()});
+  return p2p().ireceive({data, Count(bytes), &at_.environment.byte(), comm_.peer(from), from, tag, comm_.context()});
 }
 
 // --- A rank's own part.
@@ -137,7 +136,7 @@ Flow TwoPhase::tell_lists() {
     }
     for (size_t a = 0; a < aggregators_; ++a) {
       if (int(a) == mine_) continue;
-      requests.push_back(send_list(outgoing[a], file_.team_.aggregators[a]));
+      requests.push_back(send_list(outgoing[a], team_.aggregators[a]));
     }
   }
   for (size_t r = 0; r < members_.size() && mine_ >= 0; ++r) {
@@ -164,7 +163,7 @@ void TwoPhase::send_own(int round, std::vector<Message>& messages) {
     message.bytes = stop - sent_;
     sent_ = stop;
     if (int(a) == mine_) continue;  // taken from memory when the window is filled
-    const int to = file_.team_.aggregators[a];
+    const int to = team_.aggregators[a];
     if (listed) {
       message.list = list_pieces(message.at, message.bytes);
       message.list_request = send_list(message.list, to);
@@ -174,7 +173,7 @@ void TwoPhase::send_own(int round, std::vector<Message>& messages) {
     uint64_t bytes = message.bytes;
     if (memory_.is_contiguous()) {
       data = memory_.contiguous_data();
-    } else if ((message.buffer = file_.environment_.buffer(message.bytes))) {
+    } else if ((message.buffer = at_.environment.buffer(message.bytes))) {
       memory_.pack(message.buffer.data(), message.bytes);
       data = message.buffer.data();
     } else {
@@ -267,19 +266,18 @@ Flow TwoPhase::take_lists(Window& window) {
 }
 
 void TwoPhase::begin_transfer(Window& window, bool write, int64_t begin, int64_t end) {
-  const Place at = file_.place();
   TERN_ASSERT(begin >= window.base && begin <= end && size_t(end - window.base) <= window.block.size());
   window.pieces.push_back({window.block.data() + (begin - window.base), size_t(end - begin)});
-  window.locks.push_back(write ? at.locks.enter(begin, end) : -1);
+  window.locks.push_back(write ? at_.locks.enter(begin, end) : -1);
   window.transfers.push_back(
-      at.environment.transfer(at.file, write, &window.pieces.back(), 1, begin, access_.blocking));
+      at_.environment.transfer(at_.file, write, &window.pieces.back(), 1, begin, access_.blocking));
 }
 
 Flow TwoPhase::finish_transfers(Window& window) {
   TERN_ASSERT(window.locks.size() >= window.transfers.size());
   for (size_t i = 0; i < window.transfers.size(); ++i) {
     Outcome outcome = co_await Done(p2p(), window.transfers[i], access_.blocking);
-    file_.locks_.leave(window.locks[i]);
+    at_.locks.leave(window.locks[i]);
     window.valid = outcome.status.bytes;
     note(std::move(outcome.error));
   }

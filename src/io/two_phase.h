@@ -22,7 +22,7 @@
 #include <memory>
 #include <vector>
 
-#include "io/file.h"
+#include "io/accesses.h"
 
 namespace tern::io {
 
@@ -48,15 +48,17 @@ static_assert(sizeof(Member) == 8 * sizeof(uint64_t));
 class TwoPhase {
  public:
   /// `members` by rank; their patterns, null for those that are listed.
-  TwoPhase(File& file, Access& access, int sequence, std::vector<Member> members, const KnownPatterns& patterns,
-           bool disjoint);
+  TwoPhase(Communicator& comm, const Team& team, Access& access, int sequence, std::vector<Member> members,
+           const KnownPatterns& patterns, bool disjoint);
 
   /// Whether to use two-phase, from what all ranks know.
-  static bool pays(const File& file, bool write, const std::vector<Member>& members);
+  static bool pays(const Place& at, const Team& team, bool write, const std::vector<Member>& members);
 
   /// Moves this rank's bytes and, at aggregators, those of others.
   Flow write();
   Flow read();
+  /// This rank has written.
+  bool wrote() const { return wrote_; }
 
  private:
   /// The part of one rank in one window.
@@ -100,7 +102,7 @@ class TwoPhase {
   int rounds() const { return int((windows_ + int64_t(aggregators_) - 1) / int64_t(aggregators_)); }
   int64_t window_begin(int64_t k) const { return first_ + k * size_; }
   void note(Error error);
-  PointToPoint& p2p() const { return file_.p2p(); }
+  PointToPoint& p2p() const { return at_.environment.p2p(); }
   Request* send(const void* data, uint64_t bytes, int to, int tag);
   Request* receive(void* data, uint64_t bytes, int from, int tag);
   // Data and lists of pieces may go the same way at the same time, and are told apart by their tags.
@@ -139,7 +141,9 @@ class TwoPhase {
   void send_parts(Window& window, std::vector<Message>& own);
   Flow finish_parts(Window& window);
 
-  File& file_;
+  const Place at_;
+  Communicator& comm_;
+  const Team& team_;
   Access& access_;
   const int sequence_;
   const std::vector<Member> members_;
@@ -150,7 +154,8 @@ class TwoPhase {
   int64_t first_ = 0, size_ = 0, windows_ = 0;
   const bool disjoint_;  ///< no byte belongs to two ranks; false: perhaps
   uint64_t sent_ = 0;    ///< bytes of the access that are sent, or asked for
-  bool whole_ = true;    ///< reading: no byte was missing so far
+  bool wrote_ = false;
+  bool whole_ = true;  ///< reading: no byte was missing so far
   /// Of listed ranks, by rank: bytes and pieces in each of my windows.
   std::vector<std::vector<int64_t>> listed_;
   Cursor memory_;

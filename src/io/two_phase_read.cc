@@ -17,7 +17,7 @@ void TwoPhase::receive_own(int round, std::vector<Message>& messages) {
     message.bytes = stop - sent_;
     sent_ = stop;
     if (int(a) != mine_) {
-      const int from = file_.team_.aggregators[a];
+      const int from = team_.aggregators[a];
       if (listed) {
         message.list = list_pieces(message.at, message.bytes);
         message.list_request = send_list(message.list, from);
@@ -26,7 +26,7 @@ void TwoPhase::receive_own(int round, std::vector<Message>& messages) {
       std::byte* data = nullptr;
       if (memory_.is_contiguous()) {
         data = memory_.contiguous_data();
-      } else if ((message.buffer = file_.environment_.buffer(message.bytes))) {
+      } else if ((message.buffer = at_.environment.buffer(message.bytes))) {
         data = message.buffer.data();
       } else {
         note(Error(ErrorClass::no_mem,
@@ -64,15 +64,15 @@ Flow TwoPhase::take_own(std::vector<Message>& messages) {
 void TwoPhase::begin_read(Window& window) {
   if (window.low == window.high) return;
   window.base = window.low;
-  window.block = file_.environment_.buffer(size_t(window.high - window.low));
+  window.block = at_.environment.buffer(size_t(window.high - window.low));
   if (!window.block) {
     note(Error(ErrorClass::no_mem, "no memory for a window of " + std::to_string(size_) + " bytes of the file"));
     return;
   }
-  ++file_.environment_.counters().io_windows;
+  ++at_.environment.counters().io_windows;
   window.pieces.reserve(1);
   begin_transfer(window, false, window.low, window.high);
-  file_.environment_.flush();
+  at_.environment.flush();
 }
 
 /// Sends each rank its part of the window: less than it asked for if the file ends.
@@ -102,7 +102,7 @@ void TwoPhase::send_parts(Window& window, std::vector<Message>& own) {
     if (part.in_place) {
       part.data = window.block.data() + (begin - window.base);
     } else {
-      part.buffer = file_.environment_.buffer(there);
+      part.buffer = at_.environment.buffer(there);
       part.data = part.buffer.data();
       if (part.buffer) {
         Cursor in_block = part.pattern->cursor(window.block.data() - window.base, part.from, there);

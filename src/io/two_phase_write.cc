@@ -9,7 +9,7 @@ namespace tern::io {
 
 /// Memory for the data of others, and receives for them.
 void TwoPhase::post_parts(Window& window) {
-  Environment& environment = file_.environment_;
+  Environment& environment = at_.environment;
   window.block = environment.buffer(size_t(size_));
   uint64_t staged = 0;
   for (Part& part : window.parts) {
@@ -76,7 +76,7 @@ bool TwoPhase::covered(const Window& window) const {
 /// A byte for each byte from low to high: 1 where there are data. Empty: no memory.
 Buffer TwoPhase::map_of(const Window& window) {
   const auto length = size_t(window.high - window.low);
-  Buffer map = file_.environment_.buffer(length);
+  Buffer map = at_.environment.buffer(length);
   if (!map) return map;
   std::memset(map.data(), 0, length);
   std::byte ones[4096];
@@ -110,14 +110,14 @@ void for_runs(const Buffer& map, size_t length, int value, Run&& run) {
 
 /// Fills the holes with what the file has there, and writes all of it. False: not possible, or not worth it.
 bool TwoPhase::change_block(Window& window, const Buffer& map, size_t runs) {
-  Environment& environment = file_.environment_;
-  const OpenFile& file = file_.file_;
+  Environment& environment = at_.environment;
+  const OpenFile& file = at_.file;
   const int64_t length = window.high - window.low;
   const int64_t most = file.facts.remote ? kRemoteSieveSpanBytes : kSieveSpanBytes;
-  if (file_.hints_.sieve_write == Wish::disable || !file.readable || length / int64_t(runs) > most) return false;
+  if (at_.hints.sieve_write == Wish::disable || !file.readable || length / int64_t(runs) > most) return false;
   Buffer old = environment.buffer(size_t(length));
   if (!old) return false;
-  const int lock = file_.locks_.enter_alone(window.low, window.high);
+  const int lock = at_.locks.enter_alone(window.low, window.high);
   if (lock < 0) return false;
   FileSystem& files = environment.files();
   const int told = files.lock(file.descriptor, Lock::exclusive, window.low, length, false);
@@ -147,14 +147,14 @@ bool TwoPhase::change_block(Window& window, const Buffer& map, size_t runs) {
     ++environment.counters().io_sieved;
   }
   if (told == 0) files.lock(file.descriptor, Lock::none, window.low, length, false);
-  file_.locks_.leave(lock);
+  at_.locks.leave(lock);
   return alone;
 }
 
 void TwoPhase::begin_write(Window& window) {
   if (!window.sound || window.low == window.high || error_) return;
-  file_.dirty_ = true;
-  ++file_.environment_.counters().io_windows;
+  wrote_ = true;
+  ++at_.environment.counters().io_windows;
   if (covered(window)) {
     window.pieces.reserve(1);
     begin_transfer(window, true, window.low, window.high);
@@ -190,7 +190,7 @@ Flow TwoPhase::write() {
     if (round + 1 < rounds()) send_own(round + 1, sent[(round + 1) % 3]);
     co_await fill(now);
     begin_write(now);
-    file_.environment_.flush();
+    at_.environment.flush();
   }
   for (Window& window : windows) co_await finish_transfers(window);
   for (std::vector<Message>& messages : sent) co_await finish_sends(messages);
