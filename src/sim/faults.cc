@@ -33,16 +33,10 @@ uint64_t FaultyWeather::extra_delay_ns(uint64_t now_ns, PeerId from, PeerId to) 
 }
 
 FaultPath::FaultPath(std::unique_ptr<Path> inner, Clock& clock, const Faults& faults, uint64_t seed, Pace pace)
-    : inner_(std::move(inner)),
-      memory_(inner_->remote_memory()),
-      arbiter_(inner_->copy_arbiter()),
-      clock_(clock),
-      faults_(faults),
-      rng_(seed),
-      pace_(pace) {
+    : inner_(std::move(inner)), clock_(clock), faults_(faults), rng_(seed), pace_(pace) {
   properties_ = inner_->properties();
-  if (memory_) remote_properties_ = memory_->remote_properties();
-  if (arbiter_) arbiter_properties_ = arbiter_->arbiter_properties();
+  if (RemoteMemory* memory = inner_->remote_memory()) memory_.emplace(*memory, faults_, rng_);
+  if (CopyArbiter* arbiter = inner_->copy_arbiter()) arbiter_.emplace(*arbiter, faults_, rng_);
 }
 
 Lane& FaultPath::lane(PeerId peer) {
@@ -61,9 +55,9 @@ bool FaultPath::try_post(Lane& lane, const wire::Header& header, const void* pay
   return inner_->try_post(lane, header, payload, bytes);
 }
 
-void FaultPath::get(TransferOperation& operation) {
+void FaultMemory::get(TransferOperation& operation) {
   if (!rng_.chance(faults_.get_fail_in_1024, 1024)) {
-    memory_->get(operation);
+    inner_.get(operation);
     return;
   }
   // After an error the local memory is undefined: overwrite some of it.
@@ -80,9 +74,9 @@ void FaultPath::get(TransferOperation& operation) {
 }
 
 // If messages arrive after puts, a put only fails with its peer. Otherwise it may have written anything, or nothing.
-void FaultPath::put(TransferOperation& operation) {
+void FaultMemory::put(TransferOperation& operation) {
   if (remote_properties_.puts_before_messages || !rng_.chance(faults_.get_fail_in_1024, 1024)) {
-    memory_->put(operation);
+    inner_.put(operation);
   } else if (rng_.chance(1, 2)) {
     fail(operation);
   } else {
@@ -90,14 +84,17 @@ void FaultPath::put(TransferOperation& operation) {
   }
 }
 
-bool FaultPath::peer_is_polling(Lane& lane, bool stays) { return misjudged(arbiter_->peer_is_polling(lane, stays)); }
-
-bool FaultPath::misjudged(bool truth) {
-  return rng_.chance(faults_.misjudge_in_1024, 1024) ? rng_.chance(1, 2) : truth;
+void FaultMemory::fail(TransferOperation& operation) {
+  operation.done(operation, Error(ErrorClass::other, "the transfer failed (simulated)"));
 }
 
-void FaultPath::fail(TransferOperation& operation) {
-  operation.done(operation, Error(ErrorClass::other, "the transfer failed (simulated)"));
+int FaultMemory::tell_errors() {
+  int told = 0;
+  while (TransferOperation* operation = failing_.pop_front()) {
+    ++told;
+    fail(*operation);
+  }
+  return told;
 }
 
 void FaultPath::take_time() {
@@ -125,11 +122,7 @@ int FaultPath::poll() {
   }
   if (faults_.cut_in_65536 != 0 && replaceable_ && !lanes_.empty() && rng_.chance(faults_.cut_in_65536, 65536))
     inner_->give_up(*lanes_[size_t(rng_.below(lanes_.size()))]);
-  int handled = 0;
-  while (TransferOperation* operation = failing_.pop_front()) {
-    ++handled;
-    fail(*operation);
-  }
+  int handled = memory_ ? memory_->tell_errors() : 0;
   handled += inner_->poll();
   cost_.polled(handled != 0);
   return handled;
@@ -141,7 +134,7 @@ bool FaultPath::arm() {
     ++arms_dozing_;
     return true;
   }
-  return failing_.empty() && inner_->arm();
+  return !(memory_ && memory_->has_errors()) && inner_->arm();
 }
 
 void FaultPath::disarm() {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -57,8 +58,64 @@ class FaultyWeather final : public NetworkWeather {
   std::unordered_map<uint64_t, uint64_t> closed_until_ns_;  ///< by pair
 };
 
+/// Wraps a path's remote memory: gets and puts that fail.
+class FaultMemory final : public RemoteMemory {
+ public:
+  /// None is owned; all outlive this.
+  FaultMemory(RemoteMemory& inner, const Faults& faults, Rng& rng) : inner_(inner), faults_(faults), rng_(rng) {
+    remote_properties_ = inner.remote_properties();
+  }
+  RemoteKey expose(const void* address, size_t bytes, RemoteAccess access) override {
+    return inner_.expose(address, bytes, access);
+  }
+  void conceal(const RemoteKey& key) override { inner_.conceal(key); }
+  bool can_get(Lane& lane) override { return inner_.can_get(lane); }
+  void get(TransferOperation& operation) override;
+  bool can_put(Lane& lane) override { return inner_.can_put(lane); }
+  void put(TransferOperation& operation) override;
+  void atomic(AtomicOperation& operation) override { inner_.atomic(operation); }
+  Lane* own_lane() override { return inner_.own_lane(); }
+  void flush(FlushOperation& operation) override { inner_.flush(operation); }
+
+  /// In a poll: ends the transfers whose errors are still to be told. Returns how many.
+  int tell_errors();
+  bool has_errors() const { return !failing_.empty(); }
+
+ private:
+  void fail(TransferOperation& operation);
+
+  RemoteMemory& inner_;
+  const Faults& faults_;
+  Rng& rng_;
+  IntrusiveList<TransferOperation> failing_;  ///< told from the next poll
+};
+
+/// Wraps a path's copy arbiter: questions about a peer are answered at random.
+class FaultArbiter final : public CopyArbiter {
+ public:
+  /// None is owned; all outlive this.
+  FaultArbiter(CopyArbiter& inner, const Faults& faults, Rng& rng) : inner_(inner), faults_(faults), rng_(rng) {
+    arbiter_properties_ = inner.arbiter_properties();
+  }
+  bool add_copy_lock(RemoteKey& key) override { return inner_.add_copy_lock(key); }
+  bool try_lock_copy(Lane* owner, const RemoteKey& key) override { return inner_.try_lock_copy(owner, key); }
+  std::byte* lend(size_t bytes, RemoteKey& key) override { return inner_.lend(bytes, key); }
+  bool can_get_lent(Lane& lane) override { return inner_.can_get_lent(lane); }
+  void publish_heartbeat() override { inner_.publish_heartbeat(); }
+  bool stream_is_faster(Lane& lane, size_t bytes) override { return misjudged(inner_.stream_is_faster(lane, bytes)); }
+  bool peer_is_polling(Lane& lane, bool stays) override { return misjudged(inner_.peer_is_polling(lane, stays)); }
+  bool peer_has_polled(Lane& lane) override { return misjudged(inner_.peer_has_polled(lane)); }
+
+ private:
+  bool misjudged(bool truth) { return rng_.chance(faults_.misjudge_in_1024, 1024) ? rng_.chance(1, 2) : truth; }
+
+  CopyArbiter& inner_;
+  const Faults& faults_;
+  Rng& rng_;
+};
+
 /// Wraps a Path and uses all the freedom of its contract. Arrivals and completions come from the inner path directly.
-class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
+class FaultPath final : public Path {
  public:
   /// What a poll takes, of a path that does not know: real ones do not.
   struct Pace {
@@ -86,32 +143,9 @@ class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
   bool has_unsent() const override { return inner_->has_unsent(); }
   Need unsent_hint() const override { return inner_->unsent_hint(); }
 
-  RemoteMemory* remote_memory() override { return memory_ ? this : nullptr; }
-  RemoteKey expose(const void* address, size_t bytes, RemoteAccess access) override {
-    return memory_->expose(address, bytes, access);
-  }
-  void conceal(const RemoteKey& key) override { memory_->conceal(key); }
-  bool can_get(Lane& lane) override { return memory_->can_get(lane); }
-  void get(TransferOperation& operation) override;
-  bool can_put(Lane& lane) override { return memory_->can_put(lane); }
-  void put(TransferOperation& operation) override;
-  void atomic(AtomicOperation& operation) override { memory_->atomic(operation); }
-  Lane* own_lane() override { return memory_->own_lane(); }
-  void flush(FlushOperation& operation) override { memory_->flush(operation); }
-
+  RemoteMemory* remote_memory() override { return memory_ ? &*memory_ : nullptr; }
+  CopyArbiter* copy_arbiter() override { return arbiter_ ? &*arbiter_ : nullptr; }
   TupleQueues* tuple_queues() override { return inner_->tuple_queues(); }
-
-  CopyArbiter* copy_arbiter() override { return arbiter_ ? this : nullptr; }
-  bool add_copy_lock(RemoteKey& key) override { return arbiter_->add_copy_lock(key); }
-  bool try_lock_copy(Lane* owner, const RemoteKey& key) override { return arbiter_->try_lock_copy(owner, key); }
-  std::byte* lend(size_t bytes, RemoteKey& key) override { return arbiter_->lend(bytes, key); }
-  bool can_get_lent(Lane& lane) override { return arbiter_->can_get_lent(lane); }
-  void publish_heartbeat() override { arbiter_->publish_heartbeat(); }
-  bool stream_is_faster(Lane& lane, size_t bytes) override {
-    return misjudged(arbiter_->stream_is_faster(lane, bytes));
-  }
-  bool peer_is_polling(Lane& lane, bool stays) override;
-  bool peer_has_polled(Lane& lane) override { return misjudged(arbiter_->peer_has_polled(lane)); }
 
   const PollHints& hints() const override { return inner_->hints(); }
   int poll() override;
@@ -125,23 +159,20 @@ class FaultPath final : public Path, public RemoteMemory, public CopyArbiter {
   void count_into(Counters& counters) override { inner_->count_into(counters); }
 
  private:
-  void fail(TransferOperation& operation);
   void take_time();
-  bool misjudged(bool truth);
 
   std::unique_ptr<Path> inner_;
-  RemoteMemory* const memory_;
-  CopyArbiter* const arbiter_;
   Clock& clock_;
   const Faults faults_;
   Rng rng_;
+  std::optional<FaultMemory> memory_;    ///< none: the inner path has none
+  std::optional<FaultArbiter> arbiter_;  ///< none: it has none
   const Pace pace_;
   PollCost cost_;
   std::vector<Lane*> lanes_;  ///< given out
   bool replaceable_ = false;
   uint64_t awake_at_ns_ = 0;
-  uint32_t arms_dozing_ = 0;                  ///< calls of `arm` not passed to the inner path
-  IntrusiveList<TransferOperation> failing_;  ///< gets whose error is told from the next poll
+  uint32_t arms_dozing_ = 0;  ///< calls of `arm` not passed to the inner path
 };
 
 }  // namespace tern::sim
