@@ -58,11 +58,7 @@ class SimDatagramPort final : public DatagramPort, public NetworkPort {
   void on_packet(std::unique_ptr<Packet> packet) override;
   void on_window(PeerId, size_t) override {}
   void on_peer_lost(PeerId) override {}
-  bool read_memory(uint64_t, uint64_t, std::byte*, size_t) override { return false; }
-  bool write_memory(uint64_t, uint64_t, const std::byte*, size_t) override { return false; }
-  bool read_put(const Packet&, std::byte*) override { return false; }
-  bool attending(uint64_t) const override { return true; }
-  bool take_copy_lock(uint64_t) override { return false; }
+  NetworkMemory* memory() override { return nullptr; }
 
  private:
   using Bytes = std::vector<std::byte>;

@@ -113,17 +113,14 @@ struct Packet {
   Packet *previous_flying = nullptr, *next_flying = nullptr;
 };
 
-/// One rank's end of the network. Called outside all fibers, at the time of the event.
-class NetworkPort {
+/// One rank's memory, as adapters and other ranks of its node reach it. Called outside its fibers, or from another
+/// rank's. The only place where one simulated rank's memory is touched for another.
+class NetworkMemory {
  public:
-  virtual void on_packet(std::unique_ptr<Packet> packet) = 0;
-  /// The peer has taken `bytes` of what this rank has sent.
-  virtual void on_window(PeerId peer, size_t bytes) = 0;
-  virtual void on_peer_lost(PeerId peer) = 0;
   /// An adapter (or cross-memory attach) reads this rank's exposed memory: copies `bytes` from `address` out.
-  /// False: not exposed under that key. The only place where one simulated rank's memory is touched for another.
-  virtual bool read_memory(uint64_t key, uint64_t address, std::byte* out, size_t bytes) = 0;
-  virtual bool write_memory(uint64_t key, uint64_t address, const std::byte* in, size_t bytes) = 0;
+  /// False: not exposed under that key.
+  virtual bool read(uint64_t key, uint64_t address, std::byte* out, size_t bytes) = 0;
+  virtual bool write(uint64_t key, uint64_t address, const std::byte* in, size_t bytes) = 0;
   /// The bytes at `offset` of a put that this rank has issued: read when they land, so that a sender that changes its
   /// memory too early is found out. False: the put is over.
   virtual bool read_put(const Packet& packet, std::byte* out) = 0;
@@ -131,6 +128,20 @@ class NetworkPort {
   virtual bool attending(uint64_t now_ns) const = 0;
   /// Takes the copy lock on this rank's memory; returns whether it was open.
   virtual bool take_copy_lock(uint64_t key) = 0;
+
+ protected:
+  ~NetworkMemory() = default;
+};
+
+/// One rank's end of the network. Called outside all fibers, at the time of the event.
+class NetworkPort {
+ public:
+  virtual void on_packet(std::unique_ptr<Packet> packet) = 0;
+  /// The peer has taken `bytes` of what this rank has sent.
+  virtual void on_window(PeerId peer, size_t bytes) = 0;
+  virtual void on_peer_lost(PeerId peer) = 0;
+  /// Null: it exposes none.
+  virtual NetworkMemory* memory() = 0;
 
  protected:
   ~NetworkPort() = default;
@@ -168,7 +179,8 @@ class Network final : public EventTarget {
     ports_[rank] = port;
     attached_[rank] = true;
   }
-  NetworkPort* port(PeerId rank) const { return ports_[rank]; }
+  /// Null: the rank is not there, or exposes none.
+  NetworkMemory* memory_of(PeerId rank) const { return ports_[rank] ? ports_[rank]->memory() : nullptr; }
   uint32_t nodes() const { return uint32_t(nodes_.size()); }
   uint32_t node_of(PeerId rank) const { return rank / ranks_per_node_; }
   PeerId first_rank_of(uint32_t node) const { return node * ranks_per_node_; }

@@ -1,6 +1,6 @@
 // SimPath: a Path over the simulated network. A packet leaves the sender's window only when the receiver has taken it,
 // so try_send refuses and operations queue as on a real path. Long messages stream packet by packet into the sink's
-// target or, at random, arrive whole, so that both ways of delivery are used.
+// target or, at random, arrive whole, so that both ways of delivery are used. Gets and puts: path_memory.h.
 //
 // Units: nanoseconds, bytes. Thread rule: the rank's strand, and network events (which come when no strand runs).
 #pragma once
@@ -14,12 +14,13 @@
 #include "base/rng.h"
 #include "fabric/path.h"
 #include "sim/network.h"
+#include "sim/path_memory.h"
 #include "sim/poll_cost.h"
 #include "sim/scheduler.h"
 
 namespace tern::sim {
 
-class SimPath final : public CountingPath, public RemoteMemory, public CopyArbiter, public NetworkPort {
+class SimPath final : public CountingPath, public NetworkPort {
  public:
   /// To whom it carries messages. `beyond_node`: to itself and to ranks of other nodes.
   enum class Reach { all, others, node_others, beyond_node };
@@ -37,40 +38,24 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
   bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override;
   bool withdraw(SendOperation& operation) override;
-  RemoteMemory* remote_memory() override { return this; }
-  CopyArbiter* copy_arbiter() override { return this; }
-  RemoteKey expose(const void* address, size_t bytes, RemoteAccess access) override;
-  void conceal(const RemoteKey& key) override;
-  bool can_get(Lane& lane) override;
-  void get(TransferOperation& operation) override;
-  bool can_put(Lane& lane) override { return model_.put && can_get(lane); }
-  void put(TransferOperation& operation) override;
-  bool add_copy_lock(RemoteKey& key) override;
-  bool try_lock_copy(Lane* owner, const RemoteKey& key) override;
-  bool can_get_lent(Lane& lane) override { return can_get(lane); }
-  bool stream_is_faster(Lane& lane, size_t bytes) override;
-  bool peer_is_polling(Lane& lane, bool stays) override;
+  RemoteMemory* remote_memory() override { return &memory_; }
+  CopyArbiter* copy_arbiter() override { return &memory_; }
   int poll() override;
   bool arm() override;
-  void disarm() override { armed_ = false; }
+  void disarm() override { waker_.armed = false; }
   bool has_unsent() const override { return queued_ != 0; }
 
   void on_packet(std::unique_ptr<Packet> packet) override;
   void on_window(PeerId peer, size_t bytes) override;
   void on_peer_lost(PeerId peer) override;
-  bool read_memory(uint64_t key, uint64_t address, std::byte* out, size_t bytes) override;
-  bool write_memory(uint64_t key, uint64_t address, const std::byte* in, size_t bytes) override;
-  bool read_put(const Packet& packet, std::byte* out) override;
-  bool attending(uint64_t now_ns) const override;
-  bool take_copy_lock(uint64_t key) override;
+  NetworkMemory* memory() override { return &memory_; }
 
   /// One line on what is queued, half received, and was last seen; for the report of a deadlock.
   std::string describe() const;
   /// Memory still exposed; zero at the end.
-  size_t exposed() const { return exposures_.size(); }
+  size_t exposed() const { return memory_.exposed(); }
 
  private:
-  void wake();
   /// A message of several packets, between its first and its last.
   struct Reception {
     bool active = false;
@@ -87,13 +72,6 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
     bool lost = false;
     bool ready = false;  ///< in ready_
     Reception reception;
-    IntrusiveList<TransferOperation> gets;  ///< by the adapter, replies come in this order
-    IntrusiveList<TransferOperation> puts;  ///< by the adapter, not yet confirmed
-  };
-  struct Exposure {
-    uint64_t address;
-    size_t bytes;
-    bool lock_open = false;
   };
   struct LastSeen {
     PeerId peer = kNoPeer;
@@ -105,24 +83,14 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
   void launch(PeerId to, Peer& peer, const wire::Header& header, size_t message_bytes, size_t offset,
               std::vector<std::byte> payload);
   void pump(PeerId to, Peer& peer);
-  void answer_get(const Packet& request);
-  void land_put(const Packet& packet);
-  void confirm_put(Peer& peer, const Packet& packet);
-  const std::byte* exposed(uint64_t key, uint64_t address, size_t bytes) const;
-  void put_by_cpu(TransferOperation& operation);
-  void put_by_adapter(TransferOperation& operation);
-  void get_by_cpu(TransferOperation& operation);
-  void get_by_adapter(TransferOperation& operation);
   int pump_ready();
   int complete_sends();
   int take_arrivals();
-  int finish_gets();
   int tell_losses();
   void accept(const Packet& packet);
   void take_part(Peer& peer, const Packet& packet);
   void deliver_whole(PeerId from, const wire::Header& header, const std::byte* payload, size_t bytes);
   void lose(PeerId id);
-  void charge_copy(size_t bytes) { strand_.charge_ns(model_.copy_ns(bytes)); }
   static size_t cost(size_t payload) { return payload + NetworkModel::kHeaderBytes; }
 
   Network& network_;
@@ -131,20 +99,16 @@ class SimPath final : public CountingPath, public RemoteMemory, public CopyArbit
   Sink& sink_;
   const PeerId rank_;
   const Reach reach_;
-  bool armed_ = false;
   Rng rng_;
+  SimWaker waker_;
+  SimMemory memory_;
   std::unordered_map<PeerId, Peer> peers_;  ///< only those talked to; references stay valid
   size_t queued_ = 0;                       ///< operations in the peers' queues
   std::deque<std::unique_ptr<Packet>> inbox_;
   std::vector<PeerId> ready_;  ///< peers with a queue whose window has opened
   std::deque<PeerId> lost_;    ///< not yet told
   IntrusiveList<SendOperation> sent_, unsendable_;
-  IntrusiveList<TransferOperation> got_, ungettable_;
-  std::unordered_map<uint64_t, Exposure> exposures_;
-  uint64_t next_key_ = 1;
   PollCost poll_cost_;
-  std::unordered_map<TransferOperation*, size_t> put_landed_;  ///< confirmed bytes of each put
-  bool landed_ = false;                                        ///< a put has come since the last poll
   LastSeen last_sent_, last_received_;
 };
 

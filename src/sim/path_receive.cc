@@ -5,25 +5,13 @@
 #include "sim/path.h"
 
 namespace tern::sim {
-namespace {
-
-Error lost_error(PeerId peer) {
-  return Error(ErrorClass::proc_aborted, "rank " + std::to_string(peer) + " cannot be reached any more");
-}
-
-}  // namespace
-
 void SimPath::on_packet(std::unique_ptr<Packet> packet) {
-  if (packet->kind == Packet::Kind::get_request) {
-    answer_get(*packet);
-    return;
-  }
-  if (packet->kind == Packet::Kind::put) {
-    land_put(*packet);
+  if (packet->kind == Packet::Kind::get_request || packet->kind == Packet::Kind::put) {
+    memory_.on_request(*packet);
     return;
   }
   inbox_.push_back(std::move(packet));
-  wake();
+  waker_.wake();
 }
 
 void SimPath::on_window(PeerId id, size_t bytes) {
@@ -34,36 +22,29 @@ void SimPath::on_window(PeerId id, size_t bytes) {
   if (peer.queue.empty() || peer.ready) return;
   peer.ready = true;
   ready_.push_back(id);
-  wake();
+  waker_.wake();
 }
 
 void SimPath::on_peer_lost(PeerId peer) {
   if (!reaches(peer)) return;
   lost_.push_back(peer);
-  wake();
+  waker_.wake();
 }
 
 bool SimPath::arm() {
-  armed_ = !landed_ && inbox_.empty() && ready_.empty() && lost_.empty() && sent_.empty() && unsendable_.empty() &&
-           got_.empty() && ungettable_.empty();
-  return armed_;
-}
-
-// Something may come while other paths are armed, which takes time.
-void SimPath::wake() {
-  if (armed_) strand_.notify();
-  else strand_.wake(0);
+  waker_.armed =
+      memory_.idle() && inbox_.empty() && ready_.empty() && lost_.empty() && sent_.empty() && unsendable_.empty();
+  return waker_.armed;
 }
 
 int SimPath::poll() {
   strand_.charge_ns(model_.poll_ns * poll_cost_.times());
   strand_.catch_up();
-  int handled = pump_ready() + landed_;
-  landed_ = false;
+  int handled = pump_ready() + memory_.take_landed();
   // Completions before arrivals or after them: the contract allows both.
   bool arrivals_first = rng_.chance(1, 2);
   if (arrivals_first) handled += take_arrivals();
-  handled += complete_sends() + finish_gets();
+  handled += complete_sends() + memory_.finish();
   if (!arrivals_first) handled += take_arrivals();
   handled += tell_losses();
   poll_cost_.polled(handled != 0);
@@ -94,19 +75,6 @@ int SimPath::complete_sends() {
   return handled;
 }
 
-int SimPath::finish_gets() {
-  int handled = 0;
-  while (TransferOperation* operation = got_.pop_front()) {
-    ++handled;
-    operation->done(*operation, Error());
-  }
-  while (TransferOperation* operation = ungettable_.pop_front()) {
-    ++handled;
-    operation->done(*operation, lost_error(operation->lane->id));
-  }
-  return handled;
-}
-
 int SimPath::take_arrivals() {
   uint32_t limit = model_.arrivals_per_poll ? model_.arrivals_per_poll : ~0u;
   uint32_t taken = 0;
@@ -121,17 +89,8 @@ int SimPath::take_arrivals() {
 
 void SimPath::accept(const Packet& packet) {
   Peer& peer = peer_at(packet.from);
-  if (packet.kind == Packet::Kind::get_reply) {
-    TransferOperation* operation = peer.gets.front();
-    if (!operation) return;  // the peer was lost meanwhile
-    operation->local.unpack(packet.payload.data(), packet.payload.size());
-    if (!packet.last) return;
-    IntrusiveList<TransferOperation>::remove(operation);
-    operation->done(*operation, Error());
-    return;
-  }
-  if (packet.kind == Packet::Kind::put_done) {
-    confirm_put(peer, packet);
+  if (packet.kind == Packet::Kind::get_reply || packet.kind == Packet::Kind::put_done) {
+    memory_.on_reply(packet);
     return;
   }
   strand_.charge_ns(model_.receive_ns);
@@ -150,19 +109,6 @@ void SimPath::accept(const Packet& packet) {
     deliver_whole(packet.from, packet.header, packet.payload.data(), packet.message_bytes);
   } else {
     take_part(peer, packet);
-  }
-}
-
-void SimPath::confirm_put(Peer& peer, const Packet& packet) {
-  for (TransferOperation* put = peer.puts.front(); put; put = peer.puts.next(put)) {
-    if (put != packet.put_operation) continue;
-    size_t& landed = put_landed_[put];
-    landed += packet.message_bytes;
-    if (landed < put->bytes) return;
-    put_landed_.erase(put);
-    IntrusiveList<TransferOperation>::remove(put);
-    put->done(*put, Error());
-    return;
   }
 }
 
@@ -224,11 +170,7 @@ void SimPath::lose(PeerId id) {
     --queued_;
     operation->done(*operation, lost_error(id));
   }
-  while (TransferOperation* operation = peer.gets.pop_front()) operation->done(*operation, lost_error(id));
-  while (TransferOperation* operation = peer.puts.pop_front()) {
-    put_landed_.erase(operation);
-    operation->done(*operation, lost_error(id));
-  }
+  memory_.lose(id);
   if (peer.reception.active) {
     peer.reception.active = false;
     if (!peer.reception.gathered) {
@@ -292,7 +234,7 @@ std::string SimPath::describe() const {
     if (found != peers_.end() && found->second.reception.active)
       text += ", half a message from rank " + std::to_string(id);
   }
-  if (!exposures_.empty()) text += ", " + std::to_string(exposures_.size()) + " buffers exposed";
+  if (exposed() != 0) text += ", " + std::to_string(exposed()) + " buffers exposed";
   return text;
 }
 
