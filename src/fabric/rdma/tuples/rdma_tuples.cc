@@ -10,10 +10,8 @@ namespace tern::rdma {
 namespace {
 
 constexpr uint32_t kDepth = 128;  // receives in a queue; sends of an initiator: as cells of shared memory (segment.h)
-constexpr uint32_t kMaxSends = 4096;               // of a rank: 32 full initiators; sizes the completion queue
-constexpr uint32_t kMaxReceives = 16384;           // of a rank: 128 full queues; sizes the completion queue
-constexpr size_t kScratchBytes = size_t{1} << 20;  // for the part of a message beyond its receive, shared by all
-constexpr uint32_t kMaxScratchPieces = 8;          // of one receive: covers the longest TERN_TUPLE_BYTES, 8 MiB
+constexpr uint32_t kMaxSends = 4096;      // of a rank: 32 full initiators; sizes the completion queue
+constexpr uint32_t kMaxReceives = 16384;  // of a rank: 128 full queues; sizes the completion queue
 constexpr size_t kUnit = kTicketUnitBytes;
 
 }  // namespace
@@ -32,16 +30,12 @@ RdmaTuples::RdmaTuples(RdmaAdapter& adapter, RegistrationCache& registrations, c
       registrations_(registrations),
       broken_(std::move(broken)),
       ways_(uint32_t(tunables.tuple_ways)),
-      copies_((size_t(tunables.tuple_copy_bytes) + kUnit - 1) / kUnit * kUnit) {
-  const Capabilities& able = hca_.capabilities();
-  const size_t wanted = std::min<size_t>(size_t(tunables.tuple_bytes), able.max_message_bytes) / kUnit * kUnit;
-  scratch_bytes_ = std::min(wanted, kScratchBytes);
-  const uint32_t most_pieces = std::min(kMaxScratchPieces, able.max_pieces - 1);
-  if (scratch_bytes_ != 0)
-    scratch_pieces_ = uint32_t(std::min<size_t>((wanted + scratch_bytes_ - 1) / scratch_bytes_, most_pieces));
-  tuple_properties_.longest_bytes = std::min(wanted, scratch_bytes_ * scratch_pieces_);
+      memory_((size_t(tunables.tuple_copy_bytes) + kUnit - 1) / kUnit * kUnit,
+              std::min<size_t>(size_t(tunables.tuple_bytes), hca_.capabilities().max_message_bytes) / kUnit * kUnit,
+              hca_.capabilities().max_pieces - 1) {
+  tuple_properties_.longest_bytes = memory_.longest_bytes();
   tuple_properties_.ends_with_lane = true;
-  tuple_properties_.depth = std::min(kDepth, able.max_srq_depth);
+  tuple_properties_.depth = std::min(kDepth, hca_.capabilities().max_srq_depth);
 }
 
 Error RdmaTuples::start() {
@@ -50,17 +44,8 @@ Error RdmaTuples::start() {
     return Error(ErrorClass::unsupported_operation, "the adapter " + able.device + " lacks XRC");
   }
   const uint32_t entries = std::min(kMaxSends + kMaxReceives, able.max_completions);
-  if (Error error = hca_.make_completion_queue({entries, &adapter_.channel()}, completions_)) return error;
-  return make_memory();
-}
-
-Error RdmaTuples::make_memory() {
-  if (scratch_bytes_ != 0) {
-    scratch_ = std::make_unique_for_overwrite<std::byte[]>(scratch_bytes_);
-    if (Error error = hca_.register_memory(scratch_.get(), scratch_bytes_, Access{}, scratch_region_)) return error;
-  }
-  if (!copies_.memory()) return {};
-  return hca_.register_memory(copies_.memory(), copies_.all_bytes(), Access{}, copies_region_);
+  if (Error error = stash_.start(hca_, {entries, &adapter_.channel()})) return error;
+  return memory_.start(hca_);
 }
 
 RdmaTuples::~RdmaTuples() {
@@ -88,7 +73,7 @@ Error RdmaTuples::make_pair(QueuePairKind kind, std::unique_ptr<QueuePair>& resu
   options.kind = kind;
   options.rnr_retries = 7;
   if (kind == QueuePairKind::xrc_initiator) {
-    options.sends = completions_.get();
+    options.sends = stash_.queue();
     options.send_depth = std::min(kDepth, hca_.capabilities().max_queue_depth);
     options.inline_bytes = uint32_t(adapter_.inline_bytes);
   }
@@ -97,25 +82,6 @@ Error RdmaTuples::make_pair(QueuePairKind kind, std::unique_ptr<QueuePair>& resu
 
 // --- The sender
 
-// An initiator for the peer to connect to: one that it has refused before, or a new one while there are more queues
-// than initiators.
-RdmaTuples::Initiator* RdmaTuples::offer(SendQueue& queue) {
-  Peer& peer = *queue.peer;
-  for (auto& initiator : peer.initiators) {
-    if (!initiator->connected && !initiator->asker) {
-      initiator->asker = &queue;
-      return initiator.get();
-    }
-  }
-  if (peer.initiators.size() >= std::min(ways_, peer.queues)) return nullptr;
-  auto made = std::make_unique<Initiator>();
-  if (make_pair(QueuePairKind::xrc_initiator, made->pair)) return nullptr;
-  made->asker = &queue;
-  TERN_DEBUG_ASSERT(queue.peer == &peer);
-  peer.initiators.push_back(std::move(made));
-  return peer.initiators.back().get();
-}
-
 TupleSendQueue* RdmaTuples::ask(Lane& to, TupleTicket& ticket) {
   Peer& peer = peer_at(to.id);
   if (peer.lost) return nullptr;
@@ -123,7 +89,9 @@ TupleSendQueue* RdmaTuples::ask(Lane& to, TupleTicket& ticket) {
   queue->peer = &peer;
   ++peer.queues;
   TicketBody body;
-  if (Initiator* offered = offer(*queue)) {
+  const auto make = [this](auto& pair) { return make_pair(QueuePairKind::xrc_initiator, pair); };
+  // (No more of them than queues.)
+  if (Initiator* offered = peer.initiators.offer(*queue, std::min(ways_, peer.queues), make)) {
     body.has_address = 1;
     body.address = offered->pair->address();
   }
@@ -136,28 +104,11 @@ Error RdmaTuples::join(TupleSendQueue& asked, const TupleTicket& answer) {
   const auto body = std::bit_cast<TicketBody>(answer);
   queue.srq = body.number;
   queue.longest_bytes = std::min(tuple_properties_.longest_bytes, size_t(body.longest_units) * kUnit);
-  for (auto& initiator : queue.peer->initiators) {
-    if (initiator->asker != &queue) continue;
-    TERN_DEBUG_ASSERT(!initiator->connected);
-    initiator->asker = nullptr;
-    if (!body.has_address) continue;
-    if (Error error = initiator->pair->connect(body.address)) return error;
-    initiator->connected = true;
-  }
+  Initiator* offered = queue.peer->initiators.take_offered(queue);
+  if (!offered || !body.has_address) return {};
+  if (Error error = offered->pair->connect(body.address)) return error;
+  offered->connected = true;
   return {};
-}
-
-// An initiator for this queue: the one it has, or an unused one.
-bool RdmaTuples::occupy(SendQueue& queue) {
-  if (queue.on) return true;
-  for (auto& initiator : queue.peer->initiators) {
-    if (!initiator->connected || initiator->user) continue;
-    TERN_DEBUG_ASSERT(!queue.on);
-    initiator->user = &queue;
-    queue.on = initiator.get();
-    return true;
-  }
-  return false;
 }
 
 void RdmaTuples::free_initiator(SendQueue& queue) {
@@ -169,11 +120,13 @@ void RdmaTuples::free_initiator(SendQueue& queue) {
 bool RdmaTuples::send(TupleSend& message) {
   auto& queue = static_cast<SendQueue&>(*message.queue);
   if (queue.peer->lost || !queue.repair.sound()) return false;
-  if (message.bytes > queue.longest_bytes || outstanding_ >= kMaxSends || !occupy(queue)) return false;
+  if (message.bytes > queue.longest_bytes || outstanding_ >= kMaxSends) return false;
+  if (!queue.on) queue.on = queue.peer->initiators.occupy(queue);
+  if (!queue.on) return false;
   Sending* sending = sendings_.create();
   sending->message = &message;
   bool ready = true;
-  if (message.bytes > adapter_.inline_bytes && !copies_.contains(message.data)) {
+  if (message.bytes > adapter_.inline_bytes && !memory_.copies.contains(message.data)) {
     sending->registration = registrations_.acquire(message.data, message.bytes, MemoryRights{.local_write = false});
     ready = sending->registration != nullptr;
   }
@@ -195,7 +148,7 @@ bool RdmaTuples::hand_over(SendQueue& queue, Sending& sending) {
   const TupleSend& message = *sending.message;
   Piece piece{reinterpret_cast<uint64_t>(message.data), uint32_t(message.bytes), 0};
   if (sending.registration) piece.local_key = region_of(*sending.registration).local_key();
-  else if (copies_.contains(message.data)) piece.local_key = copies_region_->local_key();
+  else if (memory_.copies.contains(message.data)) piece.local_key = memory_.copies_key();
   WorkRequest work;
   work.id = reinterpret_cast<uint64_t>(&sending) | kSendBit;
   work.remote_srq = queue.srq;
@@ -208,21 +161,19 @@ bool RdmaTuples::hand_over(SendQueue& queue, Sending& sending) {
 void RdmaTuples::leave(TupleSendQueue& left) {
   auto& queue = static_cast<SendQueue&>(left);
   TERN_ASSERT(queue.out == 0);
-  for (auto& initiator : queue.peer->initiators) {
-    if (initiator->asker == &queue) initiator->asker = nullptr;
-  }
+  (void)queue.peer->initiators.take_offered(queue);
   TERN_DEBUG_ASSERT(queue.peer->queues != 0);
   --queue.peer->queues;
   send_queues_.destroy(&queue);
 }
 
 std::byte* RdmaTuples::lend(size_t bytes) {
-  std::byte* memory = copies_.lend(bytes);
+  std::byte* memory = memory_.copies.lend(bytes);
   if (memory) adapter_.clock.charge_copy(bytes);
   return memory;
 }
 
-void RdmaTuples::give_back(std::byte* memory) { copies_.give_back(memory); }
+void RdmaTuples::give_back(std::byte* memory) { memory_.copies.give_back(memory); }
 
 // --- The receiver
 
@@ -249,7 +200,7 @@ TupleReceiveQueue* RdmaTuples::accept(Lane& from, const TupleTicket& ticket, Tup
 }
 
 Error RdmaTuples::make_receive_queue(std::unique_ptr<SharedReceiveQueue>& result) {
-  return hca_.make_srq({tuple_properties_.depth, 1 + scratch_pieces_, true, completions_.get()}, result);
+  return hca_.make_srq({tuple_properties_.depth, 1 + memory_.spare_pieces(), true, stash_.queue()}, result);
 }
 
 // For that initiator, in place of an earlier one: the initiator was reset, so nothing comes by that any more.
@@ -290,7 +241,7 @@ bool RdmaTuples::post(TupleReceiveQueue& to, TupleReceive& receive) {
 // To the adapter, the first time or again. False: its queue is full.
 bool RdmaTuples::hand_over(ReceiveQueue& queue, Posting& posting) {
   const TupleReceive& receive = *posting.receive;
-  Piece pieces[1 + kMaxScratchPieces];
+  Piece pieces[1 + TupleMemory::kMaxSparePieces];
   uint32_t count = 0;
   if (receive.capacity != 0) {
     // A queue takes no message that is longer than longest_bytes: the adapter need not see more of the buffer.
@@ -298,10 +249,7 @@ bool RdmaTuples::hand_over(ReceiveQueue& queue, Posting& posting) {
     pieces[count++] = {reinterpret_cast<uint64_t>(receive.buffer), uint32_t(bytes),
                        region_of(*posting.registration).local_key()};
   }
-  for (uint32_t i = 0; posting.spare && i < scratch_pieces_; ++i) {
-    pieces[count++] = {reinterpret_cast<uint64_t>(scratch_.get()), uint32_t(scratch_bytes_),
-                       scratch_region_->local_key()};
-  }
+  if (posting.spare) count += memory_.add_spare(pieces + count);
   const ReceiveRequest request{reinterpret_cast<uint64_t>(&posting), pieces, count};
   return queue.srq->post({&request, 1}) == 1;
 }
@@ -315,9 +263,9 @@ void RdmaTuples::drop(Posting& posting) {
 void RdmaTuples::close(TupleReceiveQueue& closed) {
   auto& queue = static_cast<ReceiveQueue&>(closed);
   queue.srq.reset();
-  if (queue.count != 0) stash();
+  if (queue.count != 0) stash_.fill();
   while (Posting* posting = queue.posted.pop_front()) {
-    forget(reinterpret_cast<uint64_t>(posting));
+    stash_.forget(reinterpret_cast<uint64_t>(posting));
     --receives_posted_;
     drop(*posting);
   }
@@ -327,37 +275,18 @@ void RdmaTuples::close(TupleReceiveQueue& closed) {
 
 // --- The path's
 
-void RdmaTuples::stash() {
-  Completion batch[16];
-  while (size_t count = completions_->poll(batch, std::size(batch))) {
-    stash_.insert(stash_.end(), batch, batch + count);
-    if (count < std::size(batch)) return;
-  }
-}
-
-void RdmaTuples::forget(uint64_t id) {
-  std::erase_if(stash_, [&](const Completion& completion) { return completion.id == id; });
-}
-
 int RdmaTuples::poll() {
   if (stash_.empty()) {
     if (outstanding_ == 0 && receives_posted_ == 0) return 0;
-    stash();
+    stash_.fill();
   }
   int handled = 0;
   for (; !stash_.empty(); ++handled) {
-    const Completion completion = stash_.front();
-    stash_.pop_front();
+    const Completion completion = stash_.pop();
     if (completion.id & kSendBit) sent(*reinterpret_cast<Sending*>(completion.id & ~kSendBit), completion);
     else received(*reinterpret_cast<Posting*>(completion.id), completion);
   }
   return handled;
-}
-
-bool RdmaTuples::arm() {
-  completions_->arm(false);
-  stash();
-  return stash_.empty();
 }
 
 void RdmaTuples::sent(Sending& sending, const Completion& completion) {
@@ -400,7 +329,7 @@ void RdmaTuples::received(Posting& posting, const Completion& completion) {
 // What the peer's messages have filled; its other completions are over.
 void RdmaTuples::deliver_stashed(const Peer& peer) {
   std::vector<Completion> its;
-  std::erase_if(stash_, [&](const Completion& completion) {
+  stash_.erase_if([&](const Completion& completion) {
     if (completion.id & kSendBit) return false;
     if (reinterpret_cast<Posting*>(completion.id)->queue->peer != &peer) return false;
     its.push_back(completion);
@@ -421,10 +350,10 @@ void RdmaTuples::lose(PeerId id, const Error& reason) {
   peer.lost = true;
   peer.initiators.clear();
   peer.targets.clear();
-  stash();
+  stash_.fill();
   deliver_stashed(peer);
   for (Sending* sending = peer.out.front(); sending; sending = peer.out.next(sending))
-    forget(reinterpret_cast<uint64_t>(sending) | kSendBit);
+    stash_.forget(reinterpret_cast<uint64_t>(sending) | kSendBit);
   while (Sending* sending = peer.out.pop_front()) {
     TupleSend& message = *sending->message;
     auto& queue = static_cast<SendQueue&>(*message.queue);

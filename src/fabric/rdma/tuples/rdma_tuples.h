@@ -2,17 +2,9 @@
 // queue, whose number the sender names in each message. Receives lie in user memory; a message without a receive is
 // tried again by the sender's adapter (receiver not ready, for ever), without either CPU.
 //
-// Head-of-line blocking: a queue pair carries its messages in order, so a message that waits for a late receive would
-// delay all behind it; for ever, if their receives are posted first (a correct program would hang). The paper does not
-// discuss this. Here each pair of ranks has several initiators (TERN_TUPLE_WAYS), and one belongs to a single queue
-// from the first message sent on it until all of them have arrived; a queue keeps its initiator while it has messages
-// in flight, which keeps their order. When all are occupied the message is not taken.
-//
-// Length: a message longer than the receive that it meets would put the queue pair into the error state. Each receive
-// has spare room behind the user's buffer, pieces of one scratch region that nobody reads: enough for the longest
-// message that a queue takes (TERN_TUPLE_BYTES), however short the buffer. Receives whose user has asserted exact
-// lengths have none; a longer message then puts the queue pair into the error state, and comes again after the repair,
-// for which that receive gets its spare room after all.
+// By which queue pair a queue sends: initiators.h. Receives have spare room for longer messages (tuple_memory.h). Those
+// whose user has asserted exact lengths have none; a longer message then puts the queue pair into the error state, and
+// comes again after the repair, for which that receive gets its spare room after all.
 //
 // Repair (rdma_tuples_repair.cc): an initiator in error belongs to one queue, so only that queue's messages are out on
 // it. When all have come back, the sender resets the initiator and sends its address. The receiver destroys the old
@@ -24,7 +16,6 @@
 // Units: bytes, nanoseconds. Thread rule: as Path.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -35,6 +26,9 @@
 #include "base/tunables.h"
 #include "fabric/rdma/memory/hca_registrar.h"
 #include "fabric/rdma/rdma_adapter.h"
+#include "fabric/rdma/tuples/completion_stash.h"
+#include "fabric/rdma/tuples/initiators.h"
+#include "fabric/rdma/tuples/tuple_memory.h"
 #include "fabric/tuple_queues.h"
 #include "fabric/tuple_repair.h"
 
@@ -66,7 +60,7 @@ class RdmaTuples final : public TupleQueues {
   // --- The path's.
   int poll();
   /// False: something is here already.
-  bool arm();
+  bool arm() { return stash_.arm(); }
   bool has_unsent() const { return outstanding_ != 0; }
   /// The lane is lost: its queue pairs go, its sends end with the error.
   void lose(PeerId peer, const Error& reason);
@@ -78,15 +72,6 @@ class RdmaTuples final : public TupleQueues {
  private:
   struct SendQueue;
   struct ReceiveQueue;
-  /// A queue pair to a peer. Belongs to one queue while messages are out.
-  struct Initiator {
-    std::unique_ptr<QueuePair> pair;
-    SendQueue* user = nullptr;   ///< the queue that has messages in flight on it
-    SendQueue* asker = nullptr;  ///< the queue in whose ticket it was offered, while the answer is awaited
-    bool connected = false;
-    uint32_t failures = 0;     ///< since a message has arrived by it
-    const char* trouble = "";  ///< the last of them
-  };
   struct Target {
     std::unique_ptr<QueuePair> pair;
     uint32_t initiator = 0;  ///< the number of the peer's queue pair
@@ -106,7 +91,7 @@ class RdmaTuples final : public TupleQueues {
   struct Peer {
     PeerId id = kNoPeer;
     bool lost = false;
-    std::vector<std::unique_ptr<Initiator>> initiators;
+    Initiators initiators;
     std::vector<Target> targets;
     IntrusiveList<Sending> out;
     uint32_t queues = 0;  ///< to it
@@ -131,11 +116,8 @@ class RdmaTuples final : public TupleQueues {
 
   RdmaTuples(RdmaAdapter& adapter, RegistrationCache& registrations, const Tunables& tunables, Broken broken);
   Error start();
-  Error make_memory();
   Peer& peer_at(PeerId id);
   Error make_pair(QueuePairKind kind, std::unique_ptr<QueuePair>& result);
-  Initiator* offer(SendQueue& queue);
-  bool occupy(SendQueue& queue);
   static void free_initiator(SendQueue& queue);
   bool hand_over(SendQueue& queue, Sending& sending);
   bool hand_over(ReceiveQueue& queue, Posting& posting);
@@ -147,8 +129,6 @@ class RdmaTuples final : public TupleQueues {
   void take_landed(SendQueue& queue, uint32_t landed, IntrusiveList<Sending>& over);
   void send_again(SendQueue& queue);
   uint32_t settle_stash(ReceiveQueue& queue);
-  void stash();
-  void forget(uint64_t id);
   void deliver_stashed(const Peer& peer);
   void sent(Sending& sending, const Completion& completion);
   void received(Posting& posting, const Completion& completion);
@@ -162,19 +142,14 @@ class RdmaTuples final : public TupleQueues {
   RegistrationCache& registrations_;
   const Broken broken_;
   const uint32_t ways_;  ///< initiators to one peer
-  LentCopies copies_;
-  size_t scratch_bytes_ = 0;
-  uint32_t scratch_pieces_ = 0;
   // The order matters: queues and queue pairs go before the completion queue and the memory.
-  std::unique_ptr<CompletionQueue> completions_;
-  std::unique_ptr<std::byte[]> scratch_;
-  std::unique_ptr<MemoryRegion> scratch_region_, copies_region_;
+  TupleMemory memory_;
+  CompletionStash stash_;
   Pool<SendQueue> send_queues_;
   Pool<Sending> sendings_;
   Pool<Posting> postings_;
   IntrusiveList<ReceiveQueue> receive_queues_;  ///< owned
   std::map<PeerId, Peer> peers_;                ///< elements stay where they are
-  std::deque<Completion> stash_;                ///< taken from the adapter, not handled
   uint32_t outstanding_ = 0;                    ///< sends in the adapter
   uint32_t receives_posted_ = 0;                ///< in all queues
 };

@@ -123,7 +123,7 @@ Error RdmaTuples::repair(TupleReceiveQueue& broken, const TupleTicket& ticket, T
   std::unique_ptr<SharedReceiveQueue> fresh;
   if (Error error = make_receive_queue(fresh)) return error;
   queue.srq = std::move(fresh);
-  stash();
+  stash_.fill();
   const uint32_t filled = settle_stash(queue);
   Posting* posting = queue.posted.front();
   for (uint32_t i = 0; i < filled; ++i) posting = queue.posted.next(posting);
@@ -140,7 +140,7 @@ Error RdmaTuples::repair(TupleReceiveQueue& broken, const TupleTicket& ticket, T
 // Of the completions not handled yet, those of this queue's receives that failed are over; how many succeeded.
 uint32_t RdmaTuples::settle_stash(ReceiveQueue& queue) {
   uint32_t filled = 0;
-  std::erase_if(stash_, [&](const Completion& completion) {
+  stash_.erase_if([&](const Completion& completion) {
     if (completion.id & kSendBit) return false;
     auto& posting = *reinterpret_cast<Posting*>(completion.id);
     if (posting.queue != &queue) return false;
@@ -156,11 +156,10 @@ uint32_t RdmaTuples::settle_stash(ReceiveQueue& queue) {
 // to see: by the next message.
 void RdmaTuples::on_pair_error(uint32_t number) {
   for (auto& [id, peer] : peers_) {
-    for (auto& initiator : peer.initiators) {
-      if (initiator->pair->number() != number || initiator->user || !initiator->connected) continue;
-      initiator->connected = false;
-      if (initiator->pair->reset()) broken_(id, "a queue pair cannot be reset after an error");
-    }
+    Initiator* initiator = peer.initiators.unused_of(number);
+    if (!initiator) continue;
+    initiator->connected = false;
+    if (initiator->pair->reset()) broken_(id, "a queue pair cannot be reset after an error");
   }
 }
 
