@@ -109,9 +109,9 @@ struct RdmaBench {
       static_cast<RdmaTransfer&>(self).failed = bool(error);
     };
     if (is_put) {
-      path->put(transfer);
+      path->remote_memory()->put(transfer);
     } else {
-      path->get(transfer);
+      path->remote_memory()->get(transfer);
     }
   }
   void finish() {

@@ -47,12 +47,12 @@ void transfer_program(Bench& bench, bool is_put, size_t bytes, bool strided) {
   if (owner) {
     std::vector<std::byte> memory(bytes + 1);
     for (size_t i = 0; i < bytes && !is_put; ++i) memory[i] = pattern(i);
-    RemoteKey key = bench.path->expose(memory.data(), bytes, {.read = true, .write = true});
+    RemoteKey key = bench.path->remote_memory()->expose(memory.data(), bytes, {.read = true, .write = true});
     bench.send(1, bytes_of({reinterpret_cast<uint64_t>(memory.data()), key}));
     bench.wait_messages(1, 1);  // "done": all bytes of a put are there when a later message is
     for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(memory[i], pattern(i)) << "at " << i;
     EXPECT_EQ(memory[bytes], std::byte{});
-    bench.path->conceal(key);
+    bench.path->remote_memory()->conceal(key);
     bench.finish();
     return;
   }
@@ -225,13 +225,13 @@ TEST(RdmaPathContract, AComputingRanksMemoryIsReadMeanwhile) {
     if (rank.index() == 0) {
       std::vector<std::byte> memory(kBytes);
       for (size_t i = 0; i < kBytes; ++i) memory[i] = pattern(i);
-      RemoteKey key = bench.path->expose(memory.data(), kBytes, {.read = true, .write = true});
+      RemoteKey key = bench.path->remote_memory()->expose(memory.data(), kBytes, {.read = true, .write = true});
       bench.send(1, bytes_of({reinterpret_cast<uint64_t>(memory.data()), key}));
       bench.engine.wait_until([&] { return !bench.path->has_unsent(); });
       bench.strand.charge_ns(kCompute_ns);
       computed_ns = bench.strand.now_ns();
       bench.wait_messages(1, 1);
-      bench.path->conceal(key);
+      bench.path->remote_memory()->conceal(key);
       bench.finish();
       return;
     }
@@ -267,10 +267,10 @@ TEST(RdmaPathContract, AFailedAdapterEndsEverythingWithAnError) {
     Bench bench(rank);
     std::vector<std::byte> memory(1 << 20);
     if (rank.index() == 1) {
-      RemoteKey key = bench.path->expose(memory.data(), memory.size(), {.read = true, .write = true});
+      RemoteKey key = bench.path->remote_memory()->expose(memory.data(), memory.size(), {.read = true, .write = true});
       bench.send(0, bytes_of({reinterpret_cast<uint64_t>(memory.data()), key}));
       bench.finish();
-      bench.path->conceal(key);
+      bench.path->remote_memory()->conceal(key);
       return;
     }
     if (rank.index() == 2) {
@@ -340,10 +340,10 @@ TEST(RdmaPathContract, DracosRendezvousPingPongIsNearThePublishedTime) {
         bench.engine.wait_until([&] { return transfer.calls != 0; });
       } else {
         bench.wait_messages(peer, ++seen);
-        RemoteKey key = bench.path->expose(buffer.data(), kBytes, {.read = true, .write = true});
+        RemoteKey key = bench.path->remote_memory()->expose(buffer.data(), kBytes, {.read = true, .write = true});
         bench.send(peer, bytes_of({reinterpret_cast<uint64_t>(buffer.data()), key}));
         bench.wait_messages(peer, ++seen);
-        bench.path->conceal(key);
+        bench.path->remote_memory()->conceal(key);
       }
     }
     if (me == 0) round_trip_ns = (bench.strand.now_ns() - begin) / kRounds;

@@ -93,6 +93,10 @@ void MessageStreams::enqueue(RdmaPeer& peer, SendOperation& operation) {
   operation.total_bytes = operation.payload.remaining();
   operation.header_sent = false;
   TERN_DEBUG_ASSERT(!operation.linked());
+  if (peer.state == RdmaPeer::State::lost) {
+    failed_.push_back(&operation);
+    return;
+  }
   peer.stream.queue.push_back(&operation);
   ++queued_;
   pump(peer);
@@ -260,6 +264,10 @@ int MessageStreams::complete() {
   while (SendOperation* operation = finished_.pop_front()) {
     ++handled;
     operation->done(*operation, Error());
+  }
+  while (SendOperation* operation = failed_.pop_front()) {
+    ++handled;
+    operation->done(*operation, peers_.reason(static_cast<RdmaPeer&>(*operation->lane)));
   }
   return handled;
 }

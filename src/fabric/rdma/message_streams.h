@@ -54,7 +54,7 @@ class MessageStreams {
   /// The peer is connected; how many frames it grants, and over which channel it takes them.
   void begin(RdmaPeer& peer, std::unique_ptr<Channel> base, uint32_t credits);
 
-  /// See Path; the peer's lane is not lost.
+  /// See Path. An operation for a lost peer ends in the next poll.
   bool try_send(RdmaPeer& peer, const wire::Header& header, const void* payload, size_t bytes);
   void enqueue(RdmaPeer& peer, SendOperation& operation);
   bool withdraw(SendOperation& operation);
@@ -83,9 +83,9 @@ class MessageStreams {
 
   uint64_t credit_frames() const { return credit_frames_; }
 
-  /// Calls `done` of what has left. Returns how many.
+  /// Calls `done` of what has left, and of what was begun for lost peers. Returns how many.
   int complete();
-  bool anything_to_complete() const { return !finished_.empty(); }
+  bool anything_to_complete() const { return !finished_.empty() || !failed_.empty(); }
   /// The peer is lost: waiting operations, and a message that has partly arrived, end with an error.
   void fail_all(RdmaPeer& peer);
   /// The peer's streams restart.
@@ -106,6 +106,7 @@ class MessageStreams {
   uint64_t credit_frames_ = 0;
   size_t queued_ = 0;                      ///< operations in the peers' queues
   IntrusiveList<SendOperation> finished_;  ///< copied completely; `done` is due
+  IntrusiveList<SendOperation> failed_;    ///< for lost peers
 };
 
 }  // namespace tern

@@ -38,7 +38,8 @@ int RdmaPath::bury_broken() {
 }
 
 void RdmaPath::lose(RdmaPeer& peer) {
-  complete_finished();  // what had been copied counts as sent
+  streams_.complete();  // what had been copied counts as sent
+  memory_.complete();
   peer.state = State::lost;
   connections_.close(peer);
   if (tuples_) tuples_->lose(peer.id, reason(peer));
@@ -47,7 +48,7 @@ void RdmaPath::lose(RdmaPeer& peer) {
   streams_.fail_all(peer);
   if (ud_) ud_->forget(peer);
   if (xrc_) xrc_->forget(peer);
-  if (!is_me(peer)) sink_.on_peer_lost(peer, reason(peer));
+  if (!table_.is_me(peer)) sink_.on_peer_lost(peer, reason(peer));
 }
 
 void RdmaPath::give_up(Lane& lane) { break_peer(static_cast<RdmaPeer&>(lane), "given up for another path"); }
@@ -83,13 +84,13 @@ void RdmaPath::take_events() {
 // The adapter returns nothing any more, and touches no memory any more.
 void RdmaPath::lose_adapter() {
   adapter_.fail();
-  for (auto& peer : peers_) {
-    if (!peer || peer->state == State::lost) continue;
-    if (peer->state != State::broken) broken_.push_back(peer.get());
-    peer->state = State::broken;
-    peer->trouble = "the adapter has failed";
-    adapter_.forget(*peer);
-  }
+  table_.each([this](RdmaPeer& peer) {
+    if (peer.state == State::lost) return;
+    if (peer.state != State::broken) broken_.push_back(&peer);
+    peer.state = State::broken;
+    peer.trouble = "the adapter has failed";
+    adapter_.forget(peer);
+  });
   if (dc_) dc_->forget_all();
   connections_.close_all_greetings();
 }

@@ -1,7 +1,10 @@
 // The RDMA path: messages over reliable queue pairs, get and put by RDMA read and write, over any adapter that provides
-// Hca. It owns the lanes and its parts, each of which keeps its own state. The path itself decides what a completion is
-// about and what happens to a peer after a failed request:
+// Hca. It owns its parts, each of which keeps its own state, and says itself what happens to a peer after a failed
+// request:
 //
+//   RdmaPeerTable     all peers
+//   RdmaCompletions   what a completion is about
+//   RdmaMemory        gets, puts and atomics, as RemoteMemory
 //   RdmaConnections   greetings, queue pairs of peers, signs of life
 //   MessageStreams    messages as frames, credit         -> Channel: what carries them (channels/)
 //   ChannelSwitches   changes of channels, rings
@@ -24,12 +27,14 @@
 #include "fabric/path.h"
 #include "fabric/rdma/channels/channel_policy.h"
 #include "fabric/rdma/channels/dc_endpoint.h"
-#include "fabric/rdma/rdma_peer.h"
+#include "fabric/rdma/memory/rdma_memory.h"
+#include "fabric/rdma/rdma_completions.h"
+#include "fabric/rdma/rdma_peer_table.h"
 #include "fabric/rdma/tuples/rdma_tuples.h"
 
 namespace tern {
 
-class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPeers {
+class RdmaPath final : public CountingPath, private RdmaPeers {
  public:
   using Lookup = RdmaConnections::Lookup;
 
@@ -45,10 +50,8 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   /// The node's memory has a word for each of its ranks (AdapterShare::join).
   void share_adapter(std::vector<AdapterUse*> all, AdapterUse& mine);
 
-  bool reaches(PeerId peer) const override {
-    return peer != adapter_.options.peers->me() && peer < adapter_.options.peers->size();
-  }
-  Lane& lane(PeerId peer) override { return peer_at(peer); }
+  bool reaches(PeerId peer) const override { return table_.reaches(peer); }
+  Lane& lane(PeerId peer) override { return table_.at(peer); }
   bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override {
     const bool sent = streams_.try_send(static_cast<RdmaPeer&>(lane), header, payload, bytes);
     if (ud_) hints_.holding = ud_->holding();
@@ -56,17 +59,8 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   }
   void enqueue(SendOperation& operation) override;
   bool withdraw(SendOperation& operation) override;
-  RemoteMemory* remote_memory() override { return this; }
-  RemoteKey expose(const void* address, size_t bytes, RemoteAccess access) override;
-  void conceal(const RemoteKey& key) override { transfers_.conceal(key); }
-  bool can_get(Lane&) override { return true; }
-  void get(TransferOperation& operation) override { transfer(operation, false); }
-  bool can_put(Lane&) override { return true; }
-  void put(TransferOperation& operation) override { transfer(operation, true); }
-  Lane* own_lane() override;
+  RemoteMemory* remote_memory() override { return &memory_; }
   TupleQueues* tuple_queues() override;
-  void atomic(AtomicOperation& operation) override { begin(operation); }
-  void flush(FlushOperation& operation) override { begin(operation); }
   void give_up(Lane& lane) override;
   bool reopen(Lane& lane, uint32_t incarnation) override;
   int poll() override;
@@ -76,6 +70,11 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   bool has_unsent() const override {
     return streams_.queued() != 0 || adapter_.outstanding() != 0 || (tuples_ && tuples_->has_unsent()) ||
            (ud_ && ud_->has_unsent());
+  }
+
+  void count_into(Counters& counters) override {
+    CountingPath::count_into(counters);
+    memory_.count_into(counters);
   }
 
   /// Connections that are up. For tests.
@@ -93,37 +92,15 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::unique_ptr<rdma::Hca> hca, Clock& clock,
            Sink& sink, Lookup lookup);
   Error start(const Tunables& tunables);
-  RdmaPeer& peer_at(PeerId id);
-  /// The lane to this rank's own memory.
-  bool is_me(const RdmaPeer& peer) const { return peer.id == adapter_.options.peers->me(); }
-  void transfer(TransferOperation& operation, bool is_put);
-  template <typename Operation>
-  void begin(Operation& operation);
-  void count_registrations();
-
-  int take_completions();
-  void handle(const rdma::Completion& completion);
-  void on_receive(const rdma::Completion& completion);
-  bool hears(RdmaPeer& peer);
-  bool returned(RdmaPeer& peer, const rdma::Completion& completion);
-  bool anything_to_complete() const {
-    return streams_.anything_to_complete() || !unsendable_.empty() || !untransferable_.empty();
-  }
-  int complete_finished();
   void pump_blocked();
-  void run_timers();
-  void apply_policy(uint64_t now_ns);
   void publish_counters();
-  bool arm_rings();
 
   // RdmaPeers.
-  RdmaPeer* find(PeerId peer) override { return reaches(peer) ? &peer_at(peer) : nullptr; }
+  RdmaPeer* find(PeerId peer) override { return reaches(peer) ? &table_.at(peer) : nullptr; }
   void on_connected(RdmaPeer& peer, uint32_t window) override;
   void on_ready(RdmaPeer& peer, bool tell) override;
-  void on_stream_frame(RdmaPeer& peer, const std::byte* data, size_t bytes) override;
   Channel* transfer_channel(RdmaPeer& peer) override { return switches_.transfer_channel(peer); }
   void break_peer(RdmaPeer& peer, std::string trouble) override;
-  void on_completion(const rdma::Completion& completion) override { handle(completion); }
   Error reason(const RdmaPeer& peer) const override;
 
   // rdma_close.cc
@@ -142,16 +119,14 @@ class RdmaPath final : public CountingPath, public RemoteMemory, private RdmaPee
   RdmaConnections connections_;
   MessageStreams streams_;
   ChannelSwitches switches_;
+  RdmaPeerTable table_;
+  RdmaMemory memory_;
+  RdmaCompletions completions_;
   ChannelPolicy policy_;
-  const Tunables tunables_;                       ///< for what is made later
-  std::unique_ptr<rdma::RdmaTuples> tuples_;      ///< null: nobody has asked, or the adapter has no XRC
-  std::vector<std::unique_ptr<RdmaPeer>> peers_;  ///< by PeerId; null: never heard of
+  const Tunables tunables_;                   ///< for what is made later
+  std::unique_ptr<rdma::RdmaTuples> tuples_;  ///< null: nobody has asked, or the adapter has no XRC
   std::vector<RdmaPeer*> broken_;
-  IntrusiveList<SendOperation> unsendable_;  ///< for lost peers
-  IntrusiveList<TransferOperation> untransferable_;
-  uint64_t napping_until_ns_ = ~uint64_t{0};  ///< asleep with rings that do not wake
   uint32_t polls_ = 0;
-  rdma::Completion batch_[RdmaAdapter::kBatch];  ///< being handled; poll is never called from itself
 };
 
 }  // namespace tern

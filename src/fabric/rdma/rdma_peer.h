@@ -50,19 +50,27 @@ class RdmaPeers {
   virtual void on_connected(RdmaPeer& peer, uint32_t window) = 0;
   /// Both ends are connected: waiting messages may leave. `tell`: the peer does not know it yet, any frame tells it.
   virtual void on_ready(RdmaPeer& peer, bool tell) = 0;
-  /// A frame that came by the stream of a peer's datagrams.
-  virtual void on_stream_frame(RdmaPeer& peer, const std::byte* data, size_t bytes) = 0;
   /// What carries transfers to a peer that is ready now. Null: nothing yet; the peer is blocked until something does.
   virtual Channel* transfer_channel(RdmaPeer& peer) = 0;
   /// The connection is broken. Idempotent; the peer is lost when nothing is outstanding.
   virtual void break_peer(RdmaPeer& peer, std::string trouble) = 0;
-  /// One that no queue gives any more.
-  virtual void on_completion(const rdma::Completion& completion) = 0;
   /// For operations that end because of it.
   virtual Error reason(const RdmaPeer& peer) const = 0;
 
  protected:
   ~RdmaPeers() = default;
+};
+
+/// Takes what does not come from the adapter's own queues.
+class RdmaArrivals {
+ public:
+  /// A frame that came by the stream of a peer's datagrams.
+  virtual void on_stream_frame(RdmaPeer& peer, const std::byte* data, size_t bytes) = 0;
+  /// A completion that no queue gives any more.
+  virtual void on_completion(const rdma::Completion& completion) = 0;
+
+ protected:
+  ~RdmaArrivals() = default;
 };
 
 }  // namespace tern

@@ -99,8 +99,11 @@ class ChannelSwitches {
   bool sends_connected(const RdmaPeer& peer) const;
   /// See RdmaPeers.
   Channel* transfer_channel(RdmaPeer& peer);
-  /// Gives up rings, because this rank sleeps and rings do not wake it.
-  void give_rings_up();
+  /// This rank is about to sleep. False: something is in a ring already. If writes into rings do not wake it, it gives
+  /// its rings up, and naps only (next_deadline_ns) until they are empty for good.
+  bool arm();
+  void end_nap() { napping_until_ns_ = ~uint64_t{0}; }
+  uint64_t next_deadline_ns() const { return napping_until_ns_; }
 
   void on_change(RdmaPeer& peer, const wire::RdmaFrame& frame);
   /// The peer has begun to send: a peer that never does so takes no ring (Takagi et al. 2015, section 4.1).
@@ -114,8 +117,6 @@ class ChannelSwitches {
   /// Polls all rings. Returns how many frames were taken.
   int poll(Counters& counters);
   bool any_ring() const { return !polled_.empty(); }
-  /// Something is in a ring.
-  bool anything() const;
   /// Nothing is outstanding: frees everything of that peer.
   void forget(RdmaPeer& peer);
 
@@ -159,6 +160,7 @@ class ChannelSwitches {
   size_t ring_bytes_ = 0;
   uint32_t polls_ = 0;
   uint64_t switches_ = 0;
+  uint64_t napping_until_ns_ = ~uint64_t{0};  ///< asleep with rings that do not wake
 };
 
 }  // namespace tern

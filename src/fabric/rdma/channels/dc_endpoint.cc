@@ -105,7 +105,7 @@ void DcEndpoint::recover(Initiator& initiator) {
     rdma::Completion completion;
     completion.id = item.work.id;
     completion.status = rdma::Status::flushed;
-    peers_.on_completion(completion);
+    arrivals_.on_completion(completion);
   }
 }
 

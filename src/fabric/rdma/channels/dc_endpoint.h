@@ -21,12 +21,14 @@
 
 namespace tern {
 
+class RdmaArrivals;
 class RdmaPeers;
 
 class DcEndpoint {
  public:
-  /// Both outlive this.
-  DcEndpoint(RdmaAdapter& adapter, RdmaPeers& peers) : adapter_(adapter), peers_(peers) {}
+  /// All outlive this.
+  DcEndpoint(RdmaAdapter& adapter, RdmaPeers& peers, RdmaArrivals& arrivals)
+      : adapter_(adapter), peers_(peers), arrivals_(arrivals) {}
   /// Error: the adapter has no DC, or not so many queue pairs.
   Error start(uint32_t initiators);
   /// The number of targets, the queue pairs that accept connections. A target holds a few connections at a time and
@@ -69,6 +71,7 @@ class DcEndpoint {
 
   RdmaAdapter& adapter_;
   RdmaPeers& peers_;
+  RdmaArrivals& arrivals_;
   std::vector<std::unique_ptr<rdma::QueuePair>> targets_;
   std::vector<Initiator> initiators_;
   std::unordered_map<uint32_t, uint32_t> by_number_;

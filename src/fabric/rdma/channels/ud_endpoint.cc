@@ -55,9 +55,10 @@ UdpSalt salt_of(UdpSalt salt, uint32_t incarnation) {
 
 }  // namespace
 
-UdEndpoint::UdEndpoint(RdmaAdapter& adapter, RdmaPeers& peers, const Tunables& tunables)
+UdEndpoint::UdEndpoint(RdmaAdapter& adapter, RdmaPeers& peers, RdmaArrivals& arrivals, const Tunables& tunables)
     : adapter_(adapter),
       peers_(peers),
+      arrivals_(arrivals),
       timeout_ns_(uint64_t(tunables.rdma_ud_timeout_s) * 1'000'000'000),
       shared_{.self = adapter.options.peers->my_name(),
               .port = *this,
@@ -282,7 +283,7 @@ void UdEndpoint::on_arrival(std::byte* data, size_t bytes) {
 // --- Frames.
 
 void UdEndpoint::on_message(Lane& from, const wire::Header&, const std::byte* frame, size_t bytes) {
-  peers_.on_stream_frame(static_cast<RdmaPeer&>(from), frame, bytes);
+  arrivals_.on_stream_frame(static_cast<RdmaPeer&>(from), frame, bytes);
 }
 
 Landing UdEndpoint::on_header(Lane& from, const wire::Header&, size_t bytes) {
@@ -301,7 +302,7 @@ Landing UdEndpoint::on_header(Lane& from, const wire::Header&, size_t bytes) {
 void UdEndpoint::on_landed(Lane& from, const wire::Header&, Landing&, size_t bytes, Error error) {
   auto& peer = static_cast<RdmaPeer&>(from);
   if (!error && bytes <= adapter_.slot_bytes)
-    peers_.on_stream_frame(peer, peer.datagrams.conversation->landing.data(), bytes);
+    arrivals_.on_stream_frame(peer, peer.datagrams.conversation->landing.data(), bytes);
 }
 
 }  // namespace tern

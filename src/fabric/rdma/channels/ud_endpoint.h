@@ -26,6 +26,7 @@
 
 namespace tern {
 
+class RdmaArrivals;
 class RdmaPeers;
 
 class UdEndpoint final : public DatagramOutlet, private Sink {
@@ -51,7 +52,7 @@ class UdEndpoint final : public DatagramOutlet, private Sink {
   };
 
   /// Both outlive this.
-  UdEndpoint(RdmaAdapter& adapter, RdmaPeers& peers, const Tunables& tunables);
+  UdEndpoint(RdmaAdapter& adapter, RdmaPeers& peers, RdmaArrivals& arrivals, const Tunables& tunables);
   /// Error: the adapter has no queue pair left.
   Error start();
   const rdma::QueuePairAddress& address() const { return pair_->address(); }
@@ -100,6 +101,7 @@ class UdEndpoint final : public DatagramOutlet, private Sink {
 
   RdmaAdapter& adapter_;
   RdmaPeers& peers_;
+  RdmaArrivals& arrivals_;
   const uint64_t timeout_ns_;
   UdpShared shared_;
   Counters counters_;  ///< of the streams: they count as the UDP path does
