@@ -21,9 +21,9 @@ void PointToPoint::Impl::on_other(Endpoint& from, const wire::Header& header, co
     handler->on_message(from, header, payload, bytes);
   } else if (header.kind == wire::Kind::tuple_data) {
     if (!tuples) return;
-    Landing landing = tuples->landing_of(from, header);
+    Landing landing = tuples->receiver.landing_of(from, header);
     landing.target.unpack(payload, bytes);
-    tuples->landed(from, header, bytes, {});
+    tuples->receiver.landed(from, header, bytes, {});
   } else if (header.kind == wire::Kind::data || header.kind == wire::Kind::direct) {
     on_data(from, header, payload, bytes);
   } else {
@@ -69,7 +69,7 @@ void PointToPoint::Impl::on_control(Endpoint& from, const wire::Header& header, 
     case wire::Kind::cancel_answer: cancels.on_answer(from, header); return;
     default:
       if (tuples) tuples->on_message(from, header, payload, bytes);
-      else if (header.kind == wire::Kind::tuple_ask) Tuples::refuse(control, from, header, false);
+      else if (header.kind == wire::Kind::tuple_ask) refuse_tuple_queue(control, from, header, false);
       return;
   }
 }
@@ -77,7 +77,7 @@ void PointToPoint::Impl::on_control(Endpoint& from, const wire::Header& header, 
 Landing PointToPoint::Impl::on_header(Lane& lane, const wire::Header& header, size_t bytes) {
   Endpoint& from = endpoints.of(lane);
   if (MessageHandler* handler = endpoints.handler_of(header.kind)) return handler->on_header(from, header, bytes);
-  if (header.kind == wire::Kind::tuple_data) return tuples ? tuples->landing_of(from, header) : Landing{};
+  if (header.kind == wire::Kind::tuple_data) return tuples ? tuples->receiver.landing_of(from, header) : Landing{};
   return eager_receiver.landing_of(from, header, bytes);
 }
 
@@ -87,7 +87,7 @@ void PointToPoint::Impl::on_landed(Lane& lane, const wire::Header& header, Landi
   if (MessageHandler* handler = endpoints.handler_of(header.kind)) {
     handler->on_landed(from, header, landing, bytes, std::move(error));
   } else if (header.kind == wire::Kind::tuple_data) {
-    if (tuples) tuples->landed(from, header, bytes, std::move(error));
+    if (tuples) tuples->receiver.landed(from, header, bytes, std::move(error));
   } else {
     eager_receiver.landed(from, header, landing, bytes, std::move(error));
   }

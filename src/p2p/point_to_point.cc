@@ -86,11 +86,11 @@ void PointToPoint::add_path(Path& path) {
 
 void PointToPoint::set_hints(uint64_t context, const MessageHints& hints) {
   if (hints.tuple_queues) impl_->use_tuple_queues(tunables_);
-  if (impl_->tuples) impl_->tuples->set_hints(context, hints);
+  if (impl_->tuples) impl_->tuples->contexts.set_hints(context, hints);
 }
 
 void PointToPoint::forget_hints(uint64_t context) {
-  if (impl_->tuples) impl_->tuples->forget_hints(context);
+  if (impl_->tuples) impl_->tuples->contexts.forget_hints(context);
 }
 
 Endpoints& PointToPoint::endpoints() { return impl_->endpoints; }

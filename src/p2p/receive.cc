@@ -119,13 +119,13 @@ void PointToPoint::Impl::begin_large(ReceiveRequest& receive) {
 
 // The same, and any receive, where there are tuple queues.
 void PointToPoint::Impl::begin_with_queues(ReceiveRequest& receive) {
-  const bool queued = tuples->wants(receive.context) && (!receive.from || receive.from->tuples);
+  const bool queued = tuples->contexts.wants(receive.context) && (!receive.from || receive.from->tuples);
   const bool announced = !queued && looks.announces(receive.capacity);
   std::optional<RendezvousReceiver::Hold> hold;
   if (!receive.stays) hold.emplace(rendezvous_receiver);
   if (announced) look_at(receive.from);
-  if (tuples->hold_back(receive) || !take_or_post(receive) || receive.wild()) return;
-  if (queued) tuples->posted(receive);
+  if (tuples->receiver.hold_back(receive) || !take_or_post(receive) || receive.wild()) return;
+  if (queued) tuples->receiver.posted(receive);
   if (announced) announcements.announce(receive);
 }
 
@@ -139,14 +139,14 @@ void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& messag
     if (receive.stays) rendezvous_receiver.answer(receive, rts, Arrival::sender);
     else rendezvous_receiver.answer_in_turn(receive, rts, Arrival::sender);
   } else if (message.header.kind == wire::Kind::tuple_owed) {
-    tuples->take(receive, message);
+    tuples->receiver.take(receive, message);
   } else {
     eager_receiver.take(receive, message);
   }
 }
 
 void PointToPoint::Impl::cancel(ReceiveRequest& receive) {
-  if (tuples && tuples->cancel(receive)) return;
+  if (tuples && tuples->receiver.cancel(receive)) return;
   if (!receive.posted() || receive.cancelling() || announcements.withdraw(receive)) return;
   receives.complete_cancelled(receive);
 }
@@ -154,7 +154,7 @@ void PointToPoint::Impl::cancel(ReceiveRequest& receive) {
 // --- Probes
 
 UnexpectedMessage* PointToPoint::Impl::find_visible(int source, int tag, uint64_t context) {
-  if (tuples && !tuples->visible(source, tag, context)) return nullptr;
+  if (tuples && !tuples->receiver.visible(source, tag, context)) return nullptr;
   return unexpected.find(context, source, tag);
 }
 

@@ -41,8 +41,8 @@ TEST(TupleMemory, VeryManyTags) {
     if (side.me == 1) end_bytes = heap_bytes();
     side.open(tags);
     const auto most = uint32_t(process.tunables().tuple_queues);
-    EXPECT_LE(tuples_of(process).queues(), most);
-    EXPECT_LE(tuples_of(process).lines(), most);
+    EXPECT_LE(tuples_of(process).receiver.queues(), most);
+    EXPECT_LE(tuples_of(process).sender.lines(), most);
     if (side.me == 0) {
       EXPECT_GT(process.progress().counters().tuple_stops_unused, 0u);
     }
@@ -80,7 +80,7 @@ size_t of_many_peers(uint32_t peers, const char* mode, size_t& queues) {
     }
     if (side.me != 0) return;
     bytes = heap_bytes();
-    if (process.tunables().rendezvous == "tupleq") queues = tuples_of(process).queues();
+    if (process.tunables().rendezvous == "tupleq") queues = tuples_of(process).receiver.queues();
   });
   EXPECT_TRUE(report.ok()) << report.failure;
   return bytes;

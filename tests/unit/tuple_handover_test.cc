@@ -259,7 +259,7 @@ class Run {
     size_t open = 0;
     for (const ModelQueue& queue : model_.queues) open += queue.asked || queue.accepted;
     ASSERT_LE(open, size_t(kTags));
-    ASSERT_EQ(ranks_[0].inside().tuples->lines(), ranks_[1].inside().tuples->queues());
+    ASSERT_EQ(ranks_[0].inside().tuples->sender.lines(), ranks_[1].inside().tuples->receiver.queues());
   }
 
   // --- The state.

@@ -67,7 +67,7 @@ bool SendCancels::on_cancel(Endpoint& peer, const wire::Header& header, Tuples* 
   });
   if (found) {
     unexpected_.hide(*found);
-    if (found->owed) tuples->discard(*found);
+    if (found->owed) tuples->receiver.discard(*found);
     if (found->charged()) eager_.consumed(peer, found->bytes);
     unexpected_.destroy(*found);
   }

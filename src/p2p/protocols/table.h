@@ -89,10 +89,12 @@ bool begin_rendezvous(Parts& p, SendRequest& send, const SendSituation& s) {
 
 inline constexpr ProtocolRecord kProtocols[] = {
     {Protocol::tuple, "Koop et al. 2009, 3", [](const SendSituation& s) { return s.queues; },
-     [](ProtocolRecord::Parts& p, SendRequest& send, const SendSituation& s) { return p.tuples->send(send, s.bytes); },
+     [](ProtocolRecord::Parts& p, SendRequest& send, const SendSituation& s) {
+       return p.tuples->sender.send(send, s.bytes);
+     },
      protocols::on_match,
      [](ProtocolRecord::Parts& p, SendRequest& send) {
-       if (send.tuple()) p.tuples->cancel(send);
+       if (send.tuple()) p.tuples->sender.cancel(send);
        else p.cancels.cancel(send);
      },
      // The queue holds it until its receive takes it.

@@ -1,33 +1,25 @@
-// Tuple queues: the path of a queue is lost, and the lane goes on by another one. See tuples.h.
+// Tuple queues: the path of a queue is lost, and the lane goes on by another one. Both sides; see tuples.h.
+//
+// What the queues have delivered is final on both sides, since the lane's other path is used only after both have given
+// up this one. What is told from here on goes by that.
 #include <utility>
 
 #include "base/assert.h"
-#include "p2p/tuples/tuples.h"
+#include "p2p/tuples/tuple_receiver.h"
+#include "p2p/tuples/tuple_sender.h"
 
 namespace tern {
 
-// What the queues have delivered is final on both sides, since the lane's other path is used only after both have given
-// up this one. What is told from here on goes by that.
-void Tuples::on_queues_lost(Endpoint& peer) {
-  lines_.for_each([&](TupleLine& line) {
-    if (line.to != &peer || line.lost) return;
-    TERN_DEBUG_ASSERT(line.state != TupleLine::State::open || line.remote != 0);
-    line.lost = true;
-    if (line.state == TupleLine::State::asked) return;  // its answer will end it
-    const uint32_t queue = line.remote;
-    const wire::TupleLostBody body{line.token, 0};
-    if (line.state == TupleLine::State::open) end(line, &Counters::tuple_stops_lost);
-    control_.post(peer, wire::make_control_header(wire::Kind::tuple_lost, queue), &body, sizeof body);
-  });
+// --- The receiver
+
+void TupleReceiver::on_queues_lost(Endpoint& peer) {
   queues_.for_each([&](TupleQueue& queue) {
     if (queue.from == &peer) queue.lost = true;
   });
 }
 
-// --- The receiver
-
 // The sender has told all envelopes before.
-void Tuples::on_lost(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+void TupleReceiver::on_lost(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   wire::TupleLostBody told;
   if (!wire::parse_body(payload, bytes, told)) return;
   TupleQueue* queue = queues_.find(header.token);
@@ -44,13 +36,13 @@ void Tuples::on_lost(Endpoint& peer, const wire::Header& header, const std::byte
   land(*queue);
 }
 
-void Tuples::want(TupleQueue& queue, const TupleOwed& owed) {
+void TupleReceiver::want(TupleQueue& queue, const TupleOwed& owed) {
   const wire::TupleWantBody body{queue.token, owed.body.index};
   control_.post(*queue.from, wire::make_control_header(wire::Kind::tuple_want, queue.remote), &body, sizeof body);
 }
 
 // Puts the buffer into the queue, or asks for what is to come into it.
-bool Tuples::offer(TupleQueue& queue, TuplePosting& posting) {
+bool TupleReceiver::offer(TupleQueue& queue, TuplePosting& posting) {
   if (!queue.lost) return queue.path->post(*queue.queue, posting);
   TERN_ASSERT(queue.fetching && posting.owed);
   want(queue, *posting.owed);
@@ -58,13 +50,13 @@ bool Tuples::offer(TupleQueue& queue, TuplePosting& posting) {
 }
 
 /// Of a tuple_data that was asked for; null: it was not.
-TupleQueue* Tuples::fetching_queue(Endpoint& from, const wire::Header& header) const {
+TupleQueue* TupleReceiver::fetching_queue(Endpoint& from, const wire::Header& header) const {
   TupleQueue* queue = queues_.find(header.token);
   const bool wanted = queue && queue->from == &from && queue->fetching && !queue->owed.empty();
   return wanted && queue->owed.front()->posted ? queue : nullptr;
 }
 
-Landing Tuples::landing_of(Endpoint& from, const wire::Header& header) {
+Landing TupleReceiver::landing_of(Endpoint& from, const wire::Header& header) {
   TupleQueue* queue = fetching_queue(from, header);
   if (!queue) return {};
   TuplePosting& oldest = *queue->postings.front();
@@ -72,7 +64,7 @@ Landing Tuples::landing_of(Endpoint& from, const wire::Header& header) {
   return {.target = Cursor::bytes(oldest.buffer, oldest.capacity)};
 }
 
-void Tuples::landed(Endpoint& from, const wire::Header& header, size_t bytes, Error error) {
+void TupleReceiver::landed(Endpoint& from, const wire::Header& header, size_t bytes, Error error) {
   TupleQueue* queue = fetching_queue(from, header);
   if (!queue || error) return;  // the loss of the peer follows
   if (header.flags & wire::kGone)
@@ -82,14 +74,20 @@ void Tuples::landed(Endpoint& from, const wire::Header& header, size_t bytes, Er
 
 // --- The sender
 
-size_t TupleLine::returned() {
-  size_t count = 0;
-  for (TupleMessage* message = out.front(); message; message = out.next(message))
-    count += message->state == TupleMessage::State::returned;
-  return count;
+void TupleSender::on_queues_lost(Endpoint& peer) {
+  lines_.for_each([&](TupleLine& line) {
+    if (line.to != &peer || line.lost) return;
+    TERN_DEBUG_ASSERT(line.state != TupleLine::State::open || line.remote != 0);
+    line.lost = true;
+    if (line.state == TupleLine::State::asked) return;  // its answer will end it
+    const uint32_t queue = line.remote;
+    const wire::TupleLostBody body{line.token, 0};
+    if (line.state == TupleLine::State::open) end(line, &Counters::tuple_stops_lost);
+    control_.post(peer, wire::make_control_header(wire::Kind::tuple_lost, queue), &body, sizeof body);
+  });
 }
 
-void Tuples::on_landed(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+void TupleSender::on_landed(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   wire::TupleLandedBody body;
   TupleLine* line = lines_.find(header.token);
   if (!wire::parse_body(payload, bytes, body) || !line || line->to != &peer || !line->lost) return;
@@ -101,7 +99,7 @@ void Tuples::on_landed(Endpoint& peer, const wire::Header& header, const std::by
   for (; count != 0; --count) arrived(*line->out.front(), {});  // with the last one the line may go
 }
 
-void Tuples::on_want(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+void TupleSender::on_want(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   wire::TupleWantBody body;
   if (!wire::parse_body(payload, bytes, body)) return;
   TupleLine* line = lines_.find(header.token);
@@ -114,7 +112,7 @@ void Tuples::on_want(Endpoint& peer, const wire::Header& header, const std::byte
   }
 }
 
-void Tuples::send_again(TupleMessage& message, uint32_t queue) {
+void TupleSender::send_again(TupleMessage& message, uint32_t queue) {
   TERN_DEBUG_ASSERT(message.state == TupleMessage::State::returned && message.line->lost && !message.again);
   message.state = TupleMessage::State::fetched;
   message.again = std::make_unique<TupleMessage::Again>();

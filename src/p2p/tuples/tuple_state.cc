@@ -7,6 +7,8 @@ namespace tern {
 
 namespace {
 
+constexpr uint64_t kNext = ~uint64_t{0};
+
 uint64_t name_of(const ReceiveRequest* receive) { return receive ? reinterpret_cast<uint64_t>(receive->buffer) : 0; }
 
 void write_line(const TupleLine& line, IntrusiveList<TupleMessage>& out, std::vector<uint64_t>& state) {
@@ -33,8 +35,7 @@ void write_queue(TupleQueue& queue, std::vector<uint64_t>& state) {
 
 }  // namespace
 
-void Tuples::write_state(std::vector<uint64_t>& state) {
-  constexpr uint64_t kNext = ~uint64_t{0};
+void TupleSender::write_state(std::vector<uint64_t>& state) {
   std::vector<std::pair<TupleKey, const TupleEntry*>> entries;
   for (const auto& [key, entry] : entries_) entries.emplace_back(key, &entry);
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first.tag < b.first.tag; });
@@ -44,13 +45,21 @@ void Tuples::write_state(std::vector<uint64_t>& state) {
   }
   state.push_back(kNext);
   lines_.for_each([&](TupleLine& line) { write_line(line, line.out, state); });
-  state.push_back(kNext);
+}
+
+void TupleReceiver::write_state(std::vector<uint64_t>& state) {
   queues_.for_each([&](TupleQueue& queue) { write_queue(queue, state); });
+}
+
+void Tuples::write_state(std::vector<uint64_t>& state) {
+  sender.write_state(state);
   state.push_back(kNext);
-  for (auto& [id, context] : contexts_) {
+  receiver.write_state(state);
+  state.push_back(kNext);
+  contexts.each([&](const TupleContext& context) {
     state.insert(state.end(), {context.holding, context.queues.size(), name_of(context.releasing)});
     for (const ReceiveRequest* held : context.held) state.push_back(name_of(held));
-  }
+  });
 }
 
 }  // namespace tern

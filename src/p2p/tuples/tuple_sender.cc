@@ -1,8 +1,9 @@
-// Tuple queues: the sender. See tuples.h.
+#include "p2p/tuples/tuple_sender.h"
+
 #include <algorithm>
+#include <cstring>
 
 #include "base/assert.h"
-#include "p2p/tuples/tuples.h"
 
 namespace tern {
 
@@ -18,39 +19,19 @@ constexpr uint32_t kNever = ~0u;
 constexpr size_t kMaxEntries = 4096;
 }  // namespace
 
-Tuples::Tuples(ProgressEngine& progress, Endpoints& endpoints, Sends& sends, Receives& receives, Unexpected& unexpected,
-               ControlMessages& control, const Tunables& tunables, bool everywhere)
-    : counts_(progress.counters()),
-      endpoints_(endpoints),
-      sends_(sends),
-      receives_(receives),
-      unexpected_(unexpected),
-      control_(control),
-      everywhere_(everywhere),
-      max_queues_(uint32_t(tunables.tuple_queues)),
-      copy_bytes_(size_t(tunables.tuple_copy_bytes)),
-      max_wildcards_(uint32_t(tunables.tuple_wildcards)) {}
-
-Tuples::~Tuples() {
-  queues_.for_each([](TupleQueue& queue) { delete &queue; });
-}
-
-TupleEntry& Tuples::entry_of(const TupleKey& key) {
-  if (entries_.size() > kMaxEntries + max_queues_) forget_entries();
+TupleEntry& TupleSender::entry_of(const TupleKey& key) {
+  if (entries_.size() > kMaxEntries + max_queues_)
+    std::erase_if(entries_, [](const auto& item) { return item.second.line == nullptr; });
   auto [found, made] = entries_.try_emplace(key);
   if (made) found->second.ask_at = kAskAt;
   return found->second;
 }
 
-void Tuples::forget_entries() {
-  std::erase_if(entries_, [](const auto& item) { return item.second.line == nullptr; });
-}
-
-bool Tuples::send(SendRequest& send, size_t bytes) {
+bool TupleSender::send(SendRequest& send, size_t bytes) {
   const SendArguments& a = send.arguments;
   Endpoint& peer = send.endpoint;
-  if (!peer.tuples || peer.messages.restarted() || !wants(a.context)) return false;
-  ++clock_out_;
+  if (!peer.tuples || peer.messages.restarted() || !contexts_.wants(a.context)) return false;
+  ++clock_;
   const TupleKey key{a.peer, a.source, a.tag, a.context};
   TupleEntry& entry = entry_of(key);
   const bool too_long = bytes > peer.tuples->tuple_properties().longest_bytes;
@@ -66,7 +47,7 @@ bool Tuples::send(SendRequest& send, size_t bytes) {
 }
 
 // Hands a message to an open queue; false: the path does not take it.
-bool Tuples::post(TupleLine& line, SendRequest& send, size_t bytes) {
+bool TupleSender::post(TupleLine& line, SendRequest& send, size_t bytes) {
   const SendArguments& a = send.arguments;
   TERN_ASSERT(line.state == TupleLine::State::open && line.to == &send.endpoint);
   TupleQueues& path = *send.endpoint.tuples;
@@ -76,8 +57,8 @@ bool Tuples::post(TupleLine& line, SendRequest& send, size_t bytes) {
   message.bytes = bytes;
   message.done = [](TupleSend& done, Error error) {
     auto& self = static_cast<TupleMessage&>(done);
-    Tuples& tuples = *self.line->owner;
-    tuples.arrived(self, std::move(error));
+    TupleSender& sender = *self.line->owner;
+    sender.arrived(self, std::move(error));
   };
   std::byte* copy = nullptr;
   if (bytes <= copy_bytes_ && a.mode != SendMode::synchronous) copy = path.lend(bytes);
@@ -96,7 +77,7 @@ bool Tuples::post(TupleLine& line, SendRequest& send, size_t bytes) {
   message.index = line.sent++;
   message.position = send.endpoint.messages.sent();
   message.order = send.endpoint.sent_to_queues++;
-  line.used = clock_out_;
+  line.used = clock_;
   line.out.push_back(&message);
   sends_.note(Protocol::tuple, send.endpoint, a, bytes);
   send.large = true;
@@ -113,7 +94,7 @@ bool Tuples::post(TupleLine& line, SendRequest& send, size_t bytes) {
 }
 
 // A message has been received, or its path or peer is lost.
-void Tuples::arrived(TupleMessage& message, Error error) {
+void TupleSender::arrived(TupleMessage& message, Error error) {
   TupleLine& line = *message.line;
   if (error && message.state == TupleMessage::State::in_queue && line.path->tuple_properties().replaceable) {
     message.state = TupleMessage::State::returned;  // until on_queues_lost, or on_peer_lost
@@ -134,7 +115,7 @@ void Tuples::arrived(TupleMessage& message, Error error) {
   else sends_.settle(*request, SendRequest::kPath);
 }
 
-void Tuples::ask(Endpoint& peer, const TupleKey& key, TupleEntry& entry) {
+void TupleSender::ask(Endpoint& peer, const TupleKey& key, TupleEntry& entry) {
   if (lines_.live() >= max_queues_) {
     end_unused_line();
     put_off(entry);
@@ -153,6 +134,7 @@ void Tuples::ask(Endpoint& peer, const TupleKey& key, TupleEntry& entry) {
   line.key = key;
   line.queue = queue;
   line.token = lines_.add(line);
+  contexts_.add_line(key.context);
   queue->user = &line;
   queue->broken = [](TupleSendQueue& failed, const TupleTicket& repair) {
     auto& its = *static_cast<TupleLine*>(failed.user);
@@ -167,21 +149,22 @@ void Tuples::ask(Endpoint& peer, const TupleKey& key, TupleEntry& entry) {
                 sizeof body);
 }
 
-void Tuples::put_off(TupleEntry& entry) {
+void TupleSender::put_off(TupleEntry& entry) {
   entry.seen = 0;
   if (entry.ask_at == kNever) return;
   entry.ends = std::min(entry.ends + 1, kMaxDoublings);
   entry.ask_at = kAskAt << entry.ends;
 }
 
-void Tuples::leave(TupleLine& line) {
+void TupleSender::leave(TupleLine& line) {
   TERN_ASSERT(line.out.empty());
   line.path->leave(*line.queue);
   lines_.remove(line.token);
+  contexts_.remove_line(line.key.context);
   line_pool_.destroy(&line);
 }
 
-void Tuples::on_answer(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+void TupleSender::on_answer(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   wire::TupleAnswerBody body;
   TupleLine* line = lines_.find(header.token);
   if (!wire::parse_body(payload, bytes, body) || !line || line->to != &peer || line->state != TupleLine::State::asked)
@@ -198,7 +181,7 @@ void Tuples::on_answer(Endpoint& peer, const wire::Header& header, const std::by
   std::memcpy(&answer, body.ticket, sizeof answer);
   line->remote = body.queue;
   line->state = TupleLine::State::open;
-  line->used = clock_out_;
+  line->used = clock_;
   if (line->lost || line->path->join(*line->queue, answer)) {
     end(*line, nullptr);
     return;
@@ -206,14 +189,14 @@ void Tuples::on_answer(Endpoint& peer, const wire::Header& header, const std::by
   control_.post(peer, wire::make_control_header(wire::Kind::tuple_begin, line->remote));
 }
 
-void Tuples::on_stop(Endpoint& peer, const wire::Header& header) {
+void TupleSender::on_stop(Endpoint& peer, const wire::Header& header) {
   TupleLine* line = lines_.find(header.token);
   if (line && line->to == &peer && line->state == TupleLine::State::open) end(*line, nullptr);
 }
 
 // Nothing more goes into the queue. The receiver is told what may still be in it; those sends have a name from now on,
 // by which they can be cancelled.
-void Tuples::end(TupleLine& line, uint64_t Counters::*cause) {
+void TupleSender::end(TupleLine& line, uint64_t Counters::*cause) {
   Endpoint& peer = *line.to;
   if (cause) ++(counts_.*cause);
   TERN_ASSERT(line.state == TupleLine::State::open);
@@ -242,38 +225,58 @@ void Tuples::end(TupleLine& line, uint64_t Counters::*cause) {
 }
 
 // The one whose last message is the longest ago, if that is long.
-void Tuples::end_unused_line() {
+void TupleSender::end_unused_line() {
   TupleLine* unused = nullptr;
   lines_.for_each([&](TupleLine& line) {
     if (line.state == TupleLine::State::open && line.out.empty() && (!unused || line.used < unused->used))
       unused = &line;
   });
-  if (unused && clock_out_ - unused->used >= kUnusedFactor * max_queues_) end(*unused, &Counters::tuple_stops_unused);
+  if (unused && clock_ - unused->used >= kTupleUnusedFactor * max_queues_) end(*unused, &Counters::tuple_stops_unused);
 }
 
 // The message is told to the receiver by its envelope, and is then taken back there like any that waits.
-void Tuples::cancel(SendRequest& send) {
+void TupleSender::cancel(SendRequest& send) {
   TupleLine& line = *send.tuple()->line;
   if (line.state == TupleLine::State::open) end(line, &Counters::tuple_stops_cancel);
   send.waits |= SendRequest::kAnswer;
   control_.post(send.endpoint, wire::make_header(wire::Kind::cancel, 0, send.arguments.context, 0, send.token));
 }
 
-void Tuples::on_message(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
-  switch (header.kind) {
-    case wire::Kind::tuple_ask: on_ask(peer, header, payload, bytes); return;
-    case wire::Kind::tuple_answer: on_answer(peer, header, payload, bytes); return;
-    case wire::Kind::tuple_begin: on_begin(peer, header); return;
-    case wire::Kind::tuple_stop: on_stop(peer, header); return;
-    case wire::Kind::tuple_owed: on_owed(peer, header, payload, bytes); return;
-    case wire::Kind::tuple_stopped: on_stopped(peer, header, payload, bytes); return;
-    case wire::Kind::tuple_repair: on_repair(peer, header, payload, bytes); return;
-    case wire::Kind::tuple_resume: on_resume(peer, header, payload, bytes); return;
-    case wire::Kind::tuple_lost: on_lost(peer, header, payload, bytes); return;
-    case wire::Kind::tuple_landed: on_landed(peer, header, payload, bytes); return;
-    case wire::Kind::tuple_want: on_want(peer, header, payload, bytes); return;
-    default: return;
+// --- The connection of a queue has failed.
+
+void TupleSender::broken(TupleLine& line, const TupleTicket& ticket) {
+  ++counts_.tuple_repairs;
+  wire::TupleRepairBody body{};
+  body.line = line.token;
+  std::memcpy(body.ticket, &ticket, sizeof body.ticket);
+  control_.post(*line.to, wire::make_control_header(wire::Kind::tuple_repair, line.remote), &body, sizeof body);
+}
+
+void TupleSender::on_resume(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  wire::TupleResumeBody body;
+  TupleLine* line = lines_.find(header.token);
+  if (!wire::parse_body(payload, bytes, body) || !line || line->to != &peer || line->lost) return;
+  if (body.result == wire::TupleResumeBody::failed) {
+    line->path->abandon(*line->queue);
+    return;
   }
+  TupleTicket answer;
+  std::memcpy(&answer, body.ticket, sizeof answer);
+  line->path->resume(*line->queue, body.result == wire::TupleResumeBody::repaired ? &answer : nullptr);
+}
+
+void TupleSender::on_peer_lost(Endpoint& peer) {
+  lines_.for_each([&](TupleLine& line) {
+    if (line.to != &peer) return;
+    for (size_t returned = line.returned(); returned != 0; --returned)
+      arrived(*line.out.front(), endpoints_.loss_of(peer.peer));
+  });
+  lines_.for_each([&](TupleLine& line) {
+    if (line.to != &peer || !line.out.empty()) return;
+    auto entry = entries_.find(line.key);
+    if (entry != entries_.end() && entry->second.line == &line) entry->second.line = nullptr;
+    leave(line);
+  });
 }
 
 }  // namespace tern

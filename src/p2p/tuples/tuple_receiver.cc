@@ -1,70 +1,45 @@
-// Tuple queues: the receiver. See tuples.h.
+#include "p2p/tuples/tuple_receiver.h"
+
 #include <algorithm>
-#include <unordered_set>
+#include <cstring>
 
 #include "base/assert.h"
-#include "p2p/tuples/tuples.h"
 
 namespace tern {
 
-namespace {
-/// Contexts that are remembered though nothing of them is open; beyond, those without hints are forgotten.
-constexpr size_t kMaxContexts = 1024;
-}  // namespace
-
-void Tuples::refuse(ControlMessages& control, Endpoint& peer, const wire::Header& header, bool never) {
+void refuse_tuple_queue(ControlMessages& control, Endpoint& peer, const wire::Header& ask, bool never) {
   wire::TupleAnswerBody body{};
   body.never = never;
-  control.post(peer, wire::make_control_header(wire::Kind::tuple_answer, header.token), &body, sizeof body);
+  control.post(peer, wire::make_control_header(wire::Kind::tuple_answer, ask.token), &body, sizeof body);
 }
 
-void Tuples::set_hints(uint64_t context, const MessageHints& hints) {
-  forget_contexts();
-  TupleContext& its = contexts_[context];
-  its.hints = hints;
-  its.freed = false;
-  for (TupleQueue* queue : its.queues) queue->exact = hints.exact_length;
-}
-
-// What is still open keeps them.
-void Tuples::forget_hints(uint64_t context) {
-  auto found = contexts_.find(context);
-  if (found != contexts_.end()) found->second.freed = true;
-}
-
-void Tuples::forget_contexts() {
-  if (contexts_.size() <= kMaxContexts + max_queues_) return;
-  std::unordered_set<uint64_t> open;
-  lines_.for_each([&](TupleLine& line) { open.insert(line.key.context); });
-  std::erase_if(contexts_, [&](const auto& item) {
-    const auto& [id, context] = item;
-    return context.idle() && !open.contains(id) && (context.freed || context.hints == MessageHints());
-  });
+TupleReceiver::~TupleReceiver() {
+  queues_.for_each([](TupleQueue& queue) { delete &queue; });
 }
 
 // No receive is in the way: a wildcard that fits, or one whose sender knows of it.
-bool Tuples::may_open(const TupleKey& key, const TupleContext* context) {
+bool TupleReceiver::may_open(const TupleKey& key, const TupleContext* context) {
   if (by_key_.contains(key)) return false;
   if (context && (context->holding != 0 || !context->held.empty())) return false;
   if (!(context && context->never_wild()) && receives_.matching.wild_fits(key.context, key.source, key.tag))
     return false;
-  PostedReceive* posted = everywhere_ ? nullptr : receives_.matching.first_of(key.context, key.source, key.tag);
+  PostedReceive* posted =
+      contexts_.everywhere() ? nullptr : receives_.matching.first_of(key.context, key.source, key.tag);
   for (; posted; posted = receives_.matching.next_of(*posted)) {
     if (static_cast<ReceiveRequest*>(posted)->offer) return false;
   }
   return true;
 }
 
-void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+void TupleReceiver::on_ask(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
   wire::TupleAskBody asked;
   if (!wire::parse_body(payload, bytes, asked)) return;
   const TupleKey key{peer.peer, header.source, header.tag, header.context};
-  auto known = contexts_.find(key.context);
-  TupleContext* context = known == contexts_.end() ? nullptr : &known->second;
+  const TupleContext* context = contexts_.find(key.context);
   const bool given_up = (context ? context->wildcards : 0) >= max_wildcards_;
-  if (!peer.tuples || given_up || !wants(key.context)) {
+  if (!peer.tuples || given_up || !contexts_.wants(key.context)) {
     ++counts_.tuple_refused;
-    refuse(control_, peer, header, given_up);
+    refuse_tuple_queue(control_, peer, header, given_up);
     return;
   }
   wire::TupleAnswerBody body{};
@@ -72,16 +47,12 @@ void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte*
   std::memcpy(&ticket, asked.ticket, sizeof ticket);
   const bool full = queues_.live() >= max_queues_;
   if (full) {
-    ++clock_in_;
+    ++clock_;
     stop_unused_queue();
   }
   TupleReceiveQueue* made = nullptr;
   if (!full && may_open(key, context)) made = peer.tuples->accept(peer.lane(), ticket, answer);
   if (made) {
-    if (!context) {
-      forget_contexts();
-      context = &contexts_[key.context];
-    }
     auto* queue = new TupleQueue;
     queue->owner = this;
     queue->from = &peer;
@@ -90,11 +61,10 @@ void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte*
     queue->token = body.queue = queues_.add(*queue);
     queue->queue = made;
     queue->path = peer.tuples;
-    queue->used = clock_in_;
-    queue->exact = context->hints.exact_length;
+    queue->used = clock_;
     TERN_DEBUG_ASSERT(!by_key_.contains(key));
     by_key_[key] = queue;
-    context->queues.push_back(queue);
+    contexts_.list(*queue);
     std::memcpy(body.ticket, &answer, sizeof body.ticket);
     counts_.tuple_queues = queues_.live();
   } else {
@@ -105,7 +75,7 @@ void Tuples::on_ask(Endpoint& peer, const wire::Header& header, const std::byte*
 
 // All messages of the tuple that have come otherwise are here. Where a stop is out already, the envelopes tell of what
 // has gone into the queue meanwhile.
-void Tuples::on_begin(Endpoint& peer, const wire::Header& header) {
+void TupleReceiver::on_begin(Endpoint& peer, const wire::Header& header) {
   TupleQueue* queue = queues_.find(header.token);
   if (!queue || queue->from != &peer || queue->state != TupleQueue::State::accepted || queue->stopping) return;
   queue->state = TupleQueue::State::open;
@@ -113,13 +83,13 @@ void Tuples::on_begin(Endpoint& peer, const wire::Header& header) {
   feed(*queue);
 }
 
-TupleQueue* Tuples::queue_of(const ReceiveRequest& receive) {
+TupleQueue* TupleReceiver::queue_of(const ReceiveRequest& receive) {
   if (by_key_.empty() || receive.wild()) return nullptr;
   auto found = by_key_.find({receive.from->peer, receive.source, receive.tag, receive.context});
   return found == by_key_.end() ? nullptr : found->second;
 }
 
-void Tuples::posted(ReceiveRequest& receive) {
+void TupleReceiver::posted(ReceiveRequest& receive) {
   TupleQueue* queue = queue_of(receive);
   TERN_DEBUG_ASSERT(receive.posted());
   if (!queue || queue->state != TupleQueue::State::open || queue->backlog || queue->lost) return;
@@ -128,7 +98,7 @@ void Tuples::posted(ReceiveRequest& receive) {
 }
 
 // Posts the receives of the key that are not in the queue yet, as many as it takes.
-void Tuples::feed(TupleQueue& queue) {
+void TupleReceiver::feed(TupleQueue& queue) {
   queue.backlog = false;
   if (queue.state != TupleQueue::State::open || queue.lost) return;
   const TupleKey& key = queue.key;
@@ -146,7 +116,7 @@ void Tuples::feed(TupleQueue& queue) {
 }
 
 // Puts a buffer into the queue: the receive's own, or one that its data is unpacked from later.
-bool Tuples::post(TupleQueue& queue, ReceiveRequest* receive, TupleOwed* owed) {
+bool TupleReceiver::post(TupleQueue& queue, ReceiveRequest* receive, TupleOwed* owed) {
   TuplePosting& posting = *postings_.create();
   posting.queue = &queue;
   posting.receive = receive;
@@ -183,22 +153,18 @@ bool Tuples::post(TupleQueue& queue, ReceiveRequest* receive, TupleOwed* owed) {
   return taken;
 }
 
-wire::Header Tuples::header_of(const TupleQueue& queue) const {
-  return wire::make_header(wire::Kind::tuple_owed, queue.key.source, queue.key.context, queue.key.tag, 0);
-}
-
 // A message has come through the queue, into its oldest buffer.
-void Tuples::landed(TuplePosting& posting, size_t bytes, Error error) {
+void TupleReceiver::landed(TuplePosting& posting, size_t bytes, Error error) {
   TupleQueue& queue = *posting.queue;
   IntrusiveList<TuplePosting>::remove(&posting);
   ++queue.landed;
   TERN_DEBUG_ASSERT(queue.state != TupleQueue::State::accepted);
-  queue.used = ++clock_in_;
+  queue.used = ++clock_;
   if (queue.state == TupleQueue::State::draining) {
     landed_owed(queue, posting, bytes, std::move(error));
     postings_.destroy(&posting);
     land(queue);
-    close_if_drained(queue);
+    if (queue.drained()) close(queue);
     return;
   }
   ReceiveRequest& receive = *posting.receive;
@@ -208,7 +174,7 @@ void Tuples::landed(TuplePosting& posting, size_t bytes, Error error) {
   receives_.unpost(receive);
   --queue.posted;
   if (queue.backlog) feed(queue);
-  receives_.match(receive, *queue.from, header_of(queue), bytes);
+  receives_.match(receive, *queue.from, queue.header(), bytes);
   if (posting.bounce) Receives::unpack(receive, posting.bounce.get(), size_t(receive.status.bytes));
   if (error) receive.error = std::move(error);
   postings_.destroy(&posting);
@@ -216,7 +182,7 @@ void Tuples::landed(TuplePosting& posting, size_t bytes, Error error) {
 }
 
 // The queue has stopped: the message is one whose envelope is here.
-void Tuples::landed_owed(TupleQueue& queue, TuplePosting& posting, size_t bytes, Error error) {
+void TupleReceiver::landed_owed(TupleQueue& queue, TuplePosting& posting, size_t bytes, Error error) {
   TERN_ASSERT(!queue.owed.empty() && queue.owed.front()->posted);
   std::unique_ptr<TupleOwed> owed = std::move(queue.owed.front());
   queue.owed.pop_front();
@@ -226,7 +192,7 @@ void Tuples::landed_owed(TupleQueue& queue, TuplePosting& posting, size_t bytes,
       receives_.fail(*receive, std::move(error));
       return;
     }
-    if (!owed->known) receives_.match(*receive, *queue.from, header_of(queue), bytes);
+    if (!owed->known) receives_.match(*receive, *queue.from, queue.header(), bytes);
     const std::byte* from = owed->data ? owed->data.get() : posting.bounce.get();
     if (from) Receives::unpack(*receive, from, size_t(receive->status.bytes));
     receives_.complete(*receive);
@@ -242,14 +208,34 @@ void Tuples::landed_owed(TupleQueue& queue, TuplePosting& posting, size_t bytes,
   unexpected_.landed(*message);
 }
 
-void Tuples::stop_unused_queue() {
+void TupleReceiver::stop_unused_queue() {
   TupleQueue* unused = nullptr;
   queues_.for_each([&](TupleQueue& queue) {
     if (queue.state == TupleQueue::State::open && !queue.stopping && queue.posted == 0 &&
         (!unused || queue.used < unused->used))
       unused = &queue;
   });
-  if (unused && clock_in_ - unused->used >= kUnusedFactor * max_queues_) stop(*unused, &Counters::tuple_stops_unused);
+  if (unused && clock_ - unused->used >= kTupleUnusedFactor * max_queues_) stop(*unused, &Counters::tuple_stops_unused);
+}
+
+// --- The connection of a queue has failed.
+
+// A queue that is not there any more has been closed, and that happens only when all of its messages have landed.
+void TupleReceiver::on_repair(Endpoint& peer, const wire::Header& header, const std::byte* payload, size_t bytes) {
+  wire::TupleRepairBody asked;
+  if (!wire::parse_body(payload, bytes, asked)) return;
+  wire::TupleResumeBody body{};
+  TupleQueue* queue = queues_.find(header.token);
+  if (queue && queue->lost) return;  // its sender knows by now
+  if (!queue || queue->from != &peer || queue->remote != asked.line) {
+    body.result = wire::TupleResumeBody::closed;
+  } else {
+    TupleTicket ticket, answer;
+    std::memcpy(&ticket, asked.ticket, sizeof ticket);
+    if (queue->path->repair(*queue->queue, ticket, answer)) body.result = wire::TupleResumeBody::failed;
+    else std::memcpy(body.ticket, &answer, sizeof body.ticket);
+  }
+  control_.post(peer, wire::make_control_header(wire::Kind::tuple_resume, asked.line), &body, sizeof body);
 }
 
 }  // namespace tern
