@@ -88,11 +88,11 @@ AdapterCounts count_adapters() {
   auto& adapters = machine_of_run->adapters();
   for (uint32_t node = 0; node < machine_of_run->options().ranks; ++node) {
     const auto& adapter = adapters.node(node);
-    sum.misses += adapter.cache_misses;
+    sum.misses += adapter.cache.misses();
     sum.connects += adapter.dc_connects;
     sum.refusals += adapter.dc_nacks;
     if (node != 0) continue;
-    sum.misses_of_0 = adapter.cache_misses;
+    sum.misses_of_0 = adapter.cache.misses();
     sum.connects_of_0 = adapter.dc_connects;
   }
   return sum;

@@ -9,7 +9,7 @@
 // message was not taken goes back to it. Packets are never lost on the way, only dropped by a receiver that is not
 // ready, so the requester is told of a drop and then waits for the timeout; nothing is resent that was taken.
 //
-// Memory is touched only in `AdapterNode::place` and `fetch`, by the adapter of the rank that owns it.
+// Memory is touched only in adapter_memory.h, by the adapter of the rank that owns it.
 // What the model leaves out: packets smaller than a segment, adaptive routing, acknowledgements that are coalesced.
 //
 // Units: nanoseconds, bytes. Thread rule: one scheduler; verbs are called by the owner's strand, events outside all
@@ -17,7 +17,6 @@
 #pragma once
 
 #include <deque>
-#include <list>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
@@ -26,6 +25,9 @@
 #include "base/rng.h"
 #include "fabric/adapter_share.h"
 #include "fabric/rdma/verbs/hca.h"
+#include "sim/adapter_cache.h"
+#include "sim/adapter_memory.h"
+#include "sim/adapter_mishaps.h"
 #include "sim/adapter_model.h"
 #include "sim/network.h"
 #include "sim/poll_cost.h"
@@ -64,20 +66,6 @@ struct AdapterPacket final : Packet {
   uint32_t immediate = 0, remote_key = 0, remote_srq = 0;
   uint64_t remote_address = 0, key = 0, compare = 0, operand = 0;
   uint64_t wait_ns = 0;  ///< rnr
-};
-
-class SimMemoryRegion final : public rdma::MemoryRegion {
- public:
-  SimMemoryRegion(SimHca& hca, uint64_t address, size_t bytes, const rdma::Access& access);
-  ~SimMemoryRegion() override;
-  bool holds(uint64_t at, uint64_t count) const {
-    return at >= address && at - address <= bytes && count <= bytes - (at - address);
-  }
-
-  SimHca& hca;
-  const uint64_t address;
-  const uint64_t bytes;
-  const rdma::Access access;
 };
 
 struct SimAddressHandle final : rdma::AddressHandle {
@@ -268,17 +256,17 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   /// It has nothing more to send or to answer.
   void quiet(SimQueuePair& pair);
   uint64_t draw_sequence() { return rng_.below(1u << 24); }
-  /// A fault: this connect or post of an XRC queue pair.
-  bool refuses_xrc();
 
   const uint32_t index;
   SimAdapters& adapters;
   std::unordered_map<uint32_t, SimQueuePair*> pairs;
   std::unordered_map<uint32_t, SimSharedReceiveQueue*> srqs;
-  std::unordered_map<uint32_t, SimMemoryRegion*> regions;  ///< the keys of a region are one number
   uint32_t next_number = 1;
   std::vector<AdapterUse> uses;  ///< of its ranks, in their order
-  uint64_t cache_misses = 0, rnr_nacks = 0, dc_connects = 0, dc_nacks = 0;
+  uint64_t rnr_nacks = 0, dc_connects = 0, dc_nacks = 0;
+  AdapterMishaps mishaps;
+  AdapterMemory memory;
+  AdapterCache cache;
 
  private:
   using Op = AdapterPacket::Op;
@@ -302,28 +290,17 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   uint64_t dc_disconnect(SimQueuePair& pair, uint64_t time_ns);
   uint64_t transmit(std::unique_ptr<AdapterPacket> packet, uint64_t after_ns, bool answer);
   std::unique_ptr<AdapterPacket> make_request(const SimQueuePair& pair, const Request& request) const;
-  uint64_t touch(uint32_t number);
   void add_timer(uint64_t time_ns, const Timer& timer);
   void on_timer(const Timer& timer);
-
-  // Memory.
-  static void place(const std::vector<rdma::Piece>& pieces, uint64_t offset, const std::byte* data, size_t bytes);
-  static void fetch(const std::vector<rdma::Piece>& pieces, uint64_t offset, std::byte* data, size_t bytes);
-  bool pieces_valid(const SimHca& hca, const std::vector<rdma::Piece>& pieces, bool written) const;
-  SimMemoryRegion* remote_region(const SimQueuePair& pair, const AdapterPacket& packet) const;
 
   // Arrivals: adapter_receive.cc
   void handle(AdapterPacket& packet);
   void handle_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
   bool begin_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
-  void wake_poller(const SimQueuePair& pair, const AdapterPacket& packet);
   void handle_datagram(SimQueuePair& pair, AdapterPacket& packet);
   void deliver_datagram(SimQueuePair& pair, const AdapterPacket& packet);
   void handle_read(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
   void handle_atomic(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet);
-  uint64_t load_word(uint64_t address);
-  void store_word(const SimMemoryRegion& region, uint64_t address, uint64_t value);
-  void settle_word();
   void handle_dc_connect(SimQueuePair& pair, const AdapterPacket& packet);
   void handle_answer(SimQueuePair& pair, AdapterPacket& packet);
   Inbound* find_inbound(SimQueuePair& pair, const AdapterPacket& packet);
@@ -337,25 +314,15 @@ class AdapterNode final : public EventTarget, public NetworkAdapter {
   void go_back(SimQueuePair& pair, uint64_t sequence, uint64_t wait_ns);
   void fail_request(SimQueuePair& pair, uint64_t sequence, rdma::Status status);
   void flush_receive(SimQueuePair& pair, Inbound& inbound);
-  bool connection_fails();
-
-  /// What the last atomic has stored, as long as it is only in the adapter, which reads it from there.
-  struct HeldWord {
-    uint64_t address = 0;  ///< 0: none
-    uint64_t value = 0;
-    uint32_t region = 0;
-  } held_word_;
 
   Rng rng_;
   std::deque<SimQueuePair*> active_, answering_;
   bool answers_turn_ = false;
-  uint64_t busy_until_ns_ = 0, engine_event_ns_ = kNever_ns, receive_free_ns_ = 0, storm_until_ns_ = 0;
+  uint64_t busy_until_ns_ = 0, engine_event_ns_ = kNever_ns, receive_free_ns_ = 0;
   std::deque<std::unique_ptr<AdapterPacket>> arrivals_;                ///< handled one an event, in this order
   std::unordered_map<uint64_t, std::unique_ptr<AdapterPacket>> late_;  ///< datagrams, by their timer's sequence
   std::unordered_map<uint64_t, Timer> timers_;
   uint64_t next_timer_ = 0;
-  std::list<uint32_t> cached_;  ///< queue pair contexts in the adapter, the last used first
-  std::unordered_map<uint32_t, std::list<uint32_t>::iterator> cached_at_;
 };
 
 /// All adapters of a machine.

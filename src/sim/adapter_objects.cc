@@ -42,12 +42,12 @@ SimReceive make_receive(const rdma::ReceiveRequest& request, uint64_t ready_ns) 
 SimMemoryRegion::SimMemoryRegion(SimHca& owner, uint64_t where, size_t count, const rdma::Access& rights)
     : hca(owner), address(where), bytes(count), access(rights) {
   local_key_ = remote_key_ = hca.node.next_number++;
-  hca.node.regions[local_key_] = this;
+  hca.node.memory.add(*this);
 }
 
 SimMemoryRegion::~SimMemoryRegion() {
   hca.strand.charge_ns(hca.node.model().deregister_ns);
-  hca.node.regions.erase(local_key_);
+  hca.node.memory.remove(*this);
 }
 
 size_t SimCompletionQueue::poll(rdma::Completion* entries, size_t most) {
@@ -178,7 +178,8 @@ Error SimQueuePair::connect(const rdma::QueuePairAddress& peer) {
   TERN_ASSERT(state_ == State::idle);
   hca_.strand.charge_ns(node_.model().connect_ns);
   hca_.strand.catch_up();
-  if (is_xrc() && node_.refuses_xrc()) return Error(ErrorClass::other, "the adapter refuses (a fault of the model)");
+  if (is_xrc() && node_.mishaps.refuses_xrc())
+    return Error(ErrorClass::other, "the adapter refuses (a fault of the model)");
   peer_ = peer;
   peer_node_ = node;
   inbound_.expected = peer.first_packet;
@@ -190,7 +191,7 @@ Error SimQueuePair::connect(const rdma::QueuePairAddress& peer) {
 size_t SimQueuePair::post(std::span<const rdma::WorkRequest> work) {
   const AdapterModel& model = node_.model();
   TERN_ASSERT(state_ != State::idle && options_.kind != Kind::xrc_target && options_.kind != Kind::dc_target);
-  if (is_xrc() && node_.refuses_xrc()) return 0;
+  if (is_xrc() && node_.mishaps.refuses_xrc()) return 0;
   size_t taken = 0;
   uint64_t earliest = kNever_ns;
   for (; taken < work.size() && occupied_ < options_.send_depth; ++taken) {

@@ -26,6 +26,11 @@ bool is_answer(AdapterPacket::Op op) {
          op == Op::dc_refused;
 }
 
+// A waiting rank in fact polls: it sees what was written to the memory it polls.
+void wake_poller(const SimMemoryRegion* written) {
+  if (written && written->access.polled) written->hca.strand.wake(0);
+}
+
 uint64_t requester_of(uint32_t node, const AdapterPacket& packet) { return (uint64_t(node) << 32) | packet.source; }
 
 }  // namespace
@@ -33,7 +38,7 @@ uint64_t requester_of(uint32_t node, const AdapterPacket& packet) { return (uint
 // A packet has passed the link; its effect is visible a little later. Everything in the order of arrival.
 void AdapterNode::on_packet(std::unique_ptr<Packet> arrived) {
   std::unique_ptr<AdapterPacket> packet(static_cast<AdapterPacket*>(arrived.release()));
-  uint64_t cost = touch(packet->target);
+  uint64_t cost = cache.load(packet->target) ? model().cache_miss_ns : 0;
   if (!is_answer(packet->op) && packet->begin == 0) cost += model().receive_message_ns;
   // The target makes its end of a connection, and takes it down.
   if (packet->op == Op::dc_connect || packet->op == Op::dc_disconnect) cost += model().dc_connect_ns;
@@ -93,7 +98,7 @@ void AdapterNode::handle(AdapterPacket& packet) {
     if (pair) handle_answer(*pair, packet);
     return;
   }
-  if (packet.op != Op::atomic_request) settle_word();
+  if (packet.op != Op::atomic_request) memory.settle_word();
   if (pair && pair->options_.kind == QueuePairKind::ud) {
     handle_datagram(*pair, packet);
     return;
@@ -124,10 +129,9 @@ void AdapterNode::handle(AdapterPacket& packet) {
       if (packet.begin == inbound->progress) handle_data(*pair, *inbound, packet);
       return;
     case Op::early_tail: {
-      SimMemoryRegion* region = remote_region(*pair, packet);
+      SimMemoryRegion* region = memory.find(pair->hca_, packet.remote_key, packet.remote_address, packet.total);
       if (packet.operand != inbound->progress || !region || !region->access.remote_write) return;
-      std::memcpy(reinterpret_cast<void*>(packet.remote_address + packet.begin), packet.payload.data(),
-                  packet.payload.size());
+      AdapterMemory::write(packet.remote_address + packet.begin, packet.payload.data(), packet.payload.size());
       return;
     }
     case Op::read_request: handle_read(*pair, *inbound, packet); return;
@@ -149,12 +153,6 @@ AdapterNode::Inbound* AdapterNode::find_inbound(SimQueuePair& pair, const Adapte
     }
     default: return nullptr;
   }
-}
-
-SimMemoryRegion* AdapterNode::remote_region(const SimQueuePair& pair, const AdapterPacket& packet) const {
-  auto found = regions.find(packet.remote_key);
-  if (found == regions.end() || &found->second->hca != &pair.hca_) return nullptr;
-  return found->second->holds(packet.remote_address, packet.total) ? found->second : nullptr;
 }
 
 void AdapterNode::answer(SimQueuePair& pair, const AdapterPacket& to, Op op, uint64_t delay_ns, Status status) {
@@ -197,12 +195,8 @@ void AdapterNode::refuse(SimQueuePair& pair, const AdapterPacket& packet, Status
 }
 
 bool AdapterNode::take_receive(SimQueuePair& pair, const AdapterPacket& packet, SimReceive& receive) {
-  uint64_t now = now_ns();
-  if (storm_until_ns_ > now) return false;
-  if (rng_.chance(adapters.faults.storm_in_1024, 1024)) {
-    storm_until_ns_ = now + rng_.below(adapters.faults.storm_ns + 1);
-    return false;
-  }
+  const uint64_t now = now_ns();
+  if (mishaps.storm(now)) return false;
   if (pair.options_.kind == QueuePairKind::xrc_target) return srqs.at(packet.remote_srq)->take(now, receive);
   if (pair.options_.srq) return static_cast<SimSharedReceiveQueue*>(pair.options_.srq)->take(now, receive);
   if (pair.receives_.empty() || pair.receives_.front().ready_ns > now) return false;
@@ -235,7 +229,7 @@ void AdapterNode::complete_receive(SimQueuePair& pair, const AdapterPacket& pack
 // told).
 bool AdapterNode::begin_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet) {
   if (!is_send(packet.verb) && packet.total != 0) {
-    SimMemoryRegion* region = remote_region(pair, packet);
+    SimMemoryRegion* region = memory.find(pair.hca_, packet.remote_key, packet.remote_address, packet.total);
     if (!region || !region->access.remote_write) {
       refuse(pair, packet, Status::remote_access, Status::local_protection);
       return false;
@@ -260,60 +254,45 @@ bool AdapterNode::begin_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket
     refuse(pair, packet, Status::remote_invalid_request, Status::local_length);
     return false;
   }
-  if (!pieces_valid(xrc ? addressed->second->hca : pair.hca_, inbound.receive.pieces, true)) {
+  if (!memory.covers(xrc ? addressed->second->hca : pair.hca_, inbound.receive.pieces, true)) {
     refuse(pair, packet, Status::remote_operation, Status::local_protection);
     return false;
   }
-  if (xrc && connection_fails()) {
+  if (xrc && mishaps.connection_fails()) {
     refuse(pair, packet, Status::remote_operation, Status::flushed);
     return false;
   }
   return true;
 }
 
-// A fault of the connections of XRC; a third of them strike here, others before the message and behind it.
-bool AdapterNode::connection_fails() {
-  const uint32_t often = adapters.faults.xrc_error_in_1024;
-  return often != 0 && rng_.chance(often, 3 * 1024);
-}
-
-bool AdapterNode::refuses_xrc() {
-  const uint32_t often = adapters.faults.xrc_refusal_in_1024;
-  return often != 0 && rng_.chance(often, 1024);
-}
-
 void AdapterNode::handle_data(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet) {
   if (packet.begin == 0 && !begin_data(pair, inbound, packet)) return;
   size_t bytes = packet.payload.size();
   if (is_send(packet.verb)) {
-    place(inbound.receive.pieces, packet.begin, packet.payload.data(), bytes);
+    AdapterMemory::write(inbound.receive.pieces, packet.begin, packet.payload.data(), bytes);
   } else if (bytes != 0) {
-    if (!remote_region(pair, packet)) {  // unregistered while the message came
+    // It may have been unregistered while the message came.
+    if (!memory.find(pair.hca_, packet.remote_key, packet.remote_address, packet.total)) {
       refuse(pair, packet, Status::remote_access, Status::local_protection);
       return;
     }
-    std::memcpy(reinterpret_cast<void*>(packet.remote_address + packet.begin), packet.payload.data(), bytes);
+    AdapterMemory::write(packet.remote_address + packet.begin, packet.payload.data(), bytes);
   }
   inbound.progress += uint32_t(bytes);
   if (!packet.last) return;
-  if (!is_send(packet.verb)) wake_poller(pair, packet);
+  if (!is_send(packet.verb) && model().polled_wakes)
+    wake_poller(memory.find(pair.hca_, packet.remote_key, packet.remote_address, packet.total));
   inbound.progress = 0;
   ++inbound.expected;
   if (inbound.has_receive) {
     inbound.has_receive = false;
     complete_receive(pair, packet, inbound.receive, Status::success);
   }
-  if (pair.options_.kind == QueuePairKind::xrc_target && connection_fails()) {
+  if (pair.options_.kind == QueuePairKind::xrc_target && mishaps.connection_fails()) {
     refuse(pair, packet, Status::remote_operation, Status::flushed);  // it has landed all the same
     return;
   }
   answer(pair, packet, Op::ack, 0);
-}
-
-// A waiting rank in fact polls: it sees what was written to the memory it polls.
-void AdapterNode::wake_poller(const SimQueuePair& pair, const AdapterPacket& packet) {
-  SimMemoryRegion* region = model().polled_wakes ? remote_region(pair, packet) : nullptr;
-  if (region && region->access.polled) region->hca.strand.wake(0);
 }
 
 void AdapterNode::handle_datagram(SimQueuePair& pair, AdapterPacket& packet) {
@@ -334,16 +313,16 @@ void AdapterNode::handle_datagram(SimQueuePair& pair, AdapterPacket& packet) {
 void AdapterNode::deliver_datagram(SimQueuePair& pair, const AdapterPacket& packet) {
   SimReceive receive;
   if (!take_receive(pair, packet, receive)) return;
-  if (packet.total + rdma::kUdHeaderBytes > receive.capacity || !pieces_valid(pair.hca_, receive.pieces, true)) {
+  if (packet.total + rdma::kUdHeaderBytes > receive.capacity || !memory.covers(pair.hca_, receive.pieces, true)) {
     complete_receive(pair, packet, receive, Status::local_length);
     return;
   }
-  place(receive.pieces, rdma::kUdHeaderBytes, packet.payload.data(), packet.payload.size());
+  AdapterMemory::write(receive.pieces, rdma::kUdHeaderBytes, packet.payload.data(), packet.payload.size());
   complete_receive(pair, packet, receive, Status::success);
 }
 
 void AdapterNode::handle_read(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet) {
-  SimMemoryRegion* region = remote_region(pair, packet);
+  SimMemoryRegion* region = memory.find(pair.hca_, packet.remote_key, packet.remote_address, packet.total);
   if (packet.total != 0 && (!region || !region->access.remote_read)) {
     refuse(pair, packet, Status::remote_access, Status::local_protection);
     return;
@@ -353,7 +332,7 @@ void AdapterNode::handle_read(SimQueuePair& pair, Inbound& inbound, AdapterPacke
 }
 
 void AdapterNode::handle_atomic(SimQueuePair& pair, Inbound& inbound, AdapterPacket& packet) {
-  SimMemoryRegion* region = remote_region(pair, packet);
+  SimMemoryRegion* region = memory.find(pair.hca_, packet.remote_key, packet.remote_address, packet.total);
   if (!region || !region->access.remote_atomic) {
     refuse(pair, packet, Status::remote_access, Status::local_protection);
     return;
@@ -363,31 +342,15 @@ void AdapterNode::handle_atomic(SimQueuePair& pair, Inbound& inbound, AdapterPac
     return;
   }
   ++inbound.expected;
-  const uint64_t old = load_word(packet.remote_address);
+  const uint64_t old = memory.load_word(packet.remote_address);
   uint64_t stored = packet.operand;
   if (packet.verb == Verb::fetch_add) stored = old + packet.operand;
   if (packet.verb == Verb::compare_swap && old != packet.compare) stored = old;
-  store_word(*region, packet.remote_address, stored);
+  memory.store_word(*region, packet.remote_address, stored);
+  if (model().atomics_with_cpu) memory.settle_word();
+  else add_timer(now_ns() + model().atomic_ns, {TimerKind::settle, 0, 0, 0});
   packet.operand = old;
   answer(pair, packet, Op::atomic_answer, model().atomic_ns);
-}
-
-// Atomics exclude each other in the adapter. What they store is in memory some time later, over whatever the CPU has
-// stored there meanwhile, unless the machine's adapter excludes the CPU.
-uint64_t AdapterNode::load_word(uint64_t address) {
-  if (held_word_.address != address) settle_word();
-  return held_word_.address == address ? held_word_.value : *reinterpret_cast<uint64_t*>(address);
-}
-
-void AdapterNode::store_word(const SimMemoryRegion& region, uint64_t address, uint64_t value) {
-  held_word_ = {address, value, region.remote_key()};
-  if (model().atomics_with_cpu) settle_word();
-  else add_timer(now_ns() + model().atomic_ns, {TimerKind::settle, 0, 0, 0});
-}
-
-void AdapterNode::settle_word() {
-  const HeldWord held = std::exchange(held_word_, {});
-  if (held.address != 0 && regions.contains(held.region)) *reinterpret_cast<uint64_t*>(held.address) = held.value;
 }
 
 void AdapterNode::handle_dc_connect(SimQueuePair& pair, const AdapterPacket& packet) {
@@ -431,10 +394,12 @@ void AdapterNode::handle_answer(SimQueuePair& pair, AdapterPacket& packet) {
       return;
     case Op::error: fail_request(pair, packet.sequence, packet.status); return;
     case Op::read_answer:
-      place(request.pieces, packet.begin, packet.payload.data(), packet.payload.size());
+      AdapterMemory::write(request.pieces, packet.begin, packet.payload.data(), packet.payload.size());
       if (!packet.last) return;
       break;
-    case Op::atomic_answer: place(request.pieces, 0, reinterpret_cast<const std::byte*>(&packet.operand), 8); break;
+    case Op::atomic_answer:
+      AdapterMemory::write(request.pieces, 0, reinterpret_cast<const std::byte*>(&packet.operand), 8);
+      break;
     default: break;
   }
   pair.retries_left_ = pair.options_.retries;

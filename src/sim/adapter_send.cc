@@ -1,4 +1,4 @@
-// The simulated adapter's engine: what leaves it, and when; its cache of queue pairs; timers. See adapter.h.
+// The simulated adapter's engine: what leaves it, and when; timers. See adapter.h.
 #include <algorithm>
 #include <cstring>
 
@@ -23,7 +23,7 @@ std::unique_ptr<rdma::Hca> SimAdapters::open(Strand& strand) {
 }
 
 AdapterNode::AdapterNode(SimAdapters& all, uint32_t its_index, uint64_t seed)
-    : index(its_index), adapters(all), rng_(seed) {}
+    : index(its_index), adapters(all), mishaps(all.faults, rng_), cache(all.model.queue_pair_cache), rng_(seed) {}
 
 const AdapterModel& AdapterNode::model() const { return adapters.model; }
 uint64_t AdapterNode::now_ns() const { return adapters.scheduler.now_ns(); }
@@ -63,7 +63,7 @@ void AdapterNode::add_timer(uint64_t time_ns, const Timer& timer) {
 }
 
 void AdapterNode::on_timer(const Timer& timer) {
-  if (timer.kind == TimerKind::settle) return settle_word();
+  if (timer.kind == TimerKind::settle) return memory.settle_word();
   auto found = pairs.find(timer.pair);
   if (timer.kind == TimerKind::late) {
     auto packet = late_.extract(timer.sequence);
@@ -119,27 +119,7 @@ void AdapterNode::quiet(SimQueuePair& pair) {
 void AdapterNode::forget(SimQueuePair& pair) {
   quiet(pair);
   pairs.erase(pair.number());
-  auto cached = cached_at_.find(pair.number());
-  if (cached == cached_at_.end()) return;
-  cached_.erase(cached->second);
-  cached_at_.erase(cached);
-}
-
-// Loads a queue pair's context into the adapter: no time if it is cached, a miss otherwise.
-uint64_t AdapterNode::touch(uint32_t number) {
-  auto found = cached_at_.find(number);
-  if (found != cached_at_.end()) {
-    cached_.splice(cached_.begin(), cached_, found->second);
-    return 0;
-  }
-  cached_.push_front(number);
-  cached_at_[number] = cached_.begin();
-  if (cached_.size() > model().queue_pair_cache) {
-    cached_at_.erase(cached_.back());
-    cached_.pop_back();
-  }
-  ++cache_misses;
-  return model().cache_miss_ns;
+  cache.drop(pair.number());
 }
 
 // Sends one segment or answer, then the next at the time when the adapter's output is free again. Answers and requests
@@ -244,7 +224,7 @@ uint64_t AdapterNode::send_segment(SimQueuePair& pair) {
   Request& request = pair.sends_[pair.next_];
   uint64_t sequence = pair.first_sequence_ + pair.next_;
   bool datagram = !pair.reliable(), first = pair.offset_ == 0;
-  uint64_t cost = touch(pair.number());
+  uint64_t cost = cache.load(pair.number()) ? model().cache_miss_ns : 0;
   if (first) {
     cost += model().message_ns;
     rdma::Status wrong = rdma::Status::success;
@@ -253,11 +233,12 @@ uint64_t AdapterNode::send_segment(SimQueuePair& pair) {
     } else if (request.is_atomic() && (request.total != 8 || !model().atomics ||
                                        (request.work.verb == rdma::Verb::swap && !model().atomic_swap))) {
       wrong = rdma::Status::local_queue_pair;
-    } else if (!request.work.inlined && !pieces_valid(pair.hca_, request.pieces, request.is_read())) {
+    } else if (!request.work.inlined && !memory.covers(pair.hca_, request.pieces, request.is_read())) {
       wrong = rdma::Status::local_protection;
     } else if (!datagram && rng_.chance(adapters.faults.error_in_1024, 1024)) {
       wrong = rdma::Status::retry_exceeded;
-    } else if (pair.options_.kind == rdma::QueuePairKind::xrc_initiator && !request.tried && connection_fails()) {
+    } else if (pair.options_.kind == rdma::QueuePairKind::xrc_initiator && !request.tried &&
+               mishaps.connection_fails()) {
       wrong = rdma::Status::retry_exceeded;
     }
     request.tried = true;
@@ -277,7 +258,7 @@ uint64_t AdapterNode::send_segment(SimQueuePair& pair) {
   if (request.work.inlined) {
     if (bytes) std::memcpy(packet->payload.data(), request.inlined.data() + pair.offset_, bytes);
   } else {
-    fetch(request.pieces, pair.offset_, packet->payload.data(), bytes);
+    AdapterMemory::read(request.pieces, pair.offset_, packet->payload.data(), bytes);
   }
   packet->last = request.is_read() || pair.offset_ + bytes == request.total;
   bool last = packet->last;
@@ -337,7 +318,6 @@ uint64_t AdapterNode::send_answer(SimQueuePair& pair) {
     return transmit(std::move(packet), 0, true);
   }
   const AdapterPacket& whole = *waiting.packet;
-  auto region = regions.find(whole.remote_key);
   auto packet = std::make_unique<AdapterPacket>();
   packet->op = Op::read_answer;
   packet->from = whole.from;
@@ -349,61 +329,18 @@ uint64_t AdapterNode::send_answer(SimQueuePair& pair) {
   packet->total = whole.total;
   packet->begin = waiting.at;
   uint32_t bytes = std::min(whole.total - waiting.at, model().segment_bytes);
-  bool gone = region == regions.end() || !region->second->holds(whole.remote_address, whole.total);
-  if (gone && whole.total != 0) {
+  if (whole.total != 0 && !memory.find(pair.hca_, whole.remote_key, whole.remote_address, whole.total)) {
     packet->op = Op::error;  // unregistered between question and answer
     packet->status = rdma::Status::remote_access;
     packet->last = true;
   } else {
     packet->payload.resize(bytes);
-    if (bytes)
-      std::memcpy(packet->payload.data(), reinterpret_cast<const void*>(whole.remote_address + waiting.at), bytes);
+    AdapterMemory::read(whole.remote_address + waiting.at, packet->payload.data(), bytes);
     waiting.at += bytes;
     packet->last = waiting.at == whole.total;
   }
   if (packet->last) pair.answers_.pop_front();
   return transmit(std::move(packet), 0, true);
-}
-
-bool AdapterNode::pieces_valid(const SimHca& hca, const std::vector<rdma::Piece>& pieces, bool written) const {
-  for (const rdma::Piece& piece : pieces) {
-    if (piece.bytes == 0) continue;
-    auto found = regions.find(piece.local_key);
-    if (found == regions.end() || &found->second->hca != &hca || !found->second->holds(piece.address, piece.bytes))
-      return false;
-    if (written && !found->second->access.local_write) return false;
-  }
-  return true;
-}
-
-void AdapterNode::fetch(const std::vector<rdma::Piece>& pieces, uint64_t offset, std::byte* data, size_t bytes) {
-  for (const rdma::Piece& piece : pieces) {
-    if (bytes == 0) return;
-    if (offset >= piece.bytes) {
-      offset -= piece.bytes;
-      continue;
-    }
-    size_t part = std::min<uint64_t>(bytes, piece.bytes - offset);
-    std::memcpy(data, reinterpret_cast<const void*>(piece.address + offset), part);
-    data += part;
-    bytes -= part;
-    offset = 0;
-  }
-}
-
-void AdapterNode::place(const std::vector<rdma::Piece>& pieces, uint64_t offset, const std::byte* data, size_t bytes) {
-  for (const rdma::Piece& piece : pieces) {
-    if (bytes == 0) return;
-    if (offset >= piece.bytes) {
-      offset -= piece.bytes;
-      continue;
-    }
-    size_t part = std::min<uint64_t>(bytes, piece.bytes - offset);
-    std::memcpy(reinterpret_cast<void*>(piece.address + offset), data, part);
-    data += part;
-    bytes -= part;
-    offset = 0;
-  }
 }
 
 }  // namespace tern::sim

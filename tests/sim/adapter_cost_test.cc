@@ -132,14 +132,14 @@ uint64_t round_robin_ns(uint32_t peers, uint64_t& misses) {
     if (rank.index() == 0) {
       for (uint32_t i = 0; i < peers; ++i)
         bench.run(*pairs[i], work(Verb::write, bench.piece(0, 8), targets[i + 1], 0));
-      uint64_t begin = bench.strand.now_ns(), missed = rank.machine.adapters().node(0).cache_misses;
+      uint64_t begin = bench.strand.now_ns(), missed = rank.machine.adapters().node(0).cache.misses();
       constexpr uint32_t kRounds = 20;
       for (uint32_t round = 0; round < kRounds; ++round) {
         for (uint32_t i = 0; i < peers; ++i)
           bench.run(*pairs[i], work(Verb::write, bench.piece(0, 8), targets[i + 1], 0));
       }
       each = (bench.strand.now_ns() - begin) / (kRounds * peers);
-      misses = (rank.machine.adapters().node(0).cache_misses - missed) / kRounds;
+      misses = (rank.machine.adapters().node(0).cache.misses() - missed) / kRounds;
     }
     bench.fence();
   });

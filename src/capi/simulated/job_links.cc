@@ -33,7 +33,7 @@ void SimulatedJob::describe_links(Machine& machine) {
     in.add(node, use.in_ns, use.in_packets);
     if (!machine.options().rdma) continue;
     const AdapterNode& adapter = machine.adapters().node(node);
-    misses += adapter.cache_misses;
+    misses += adapter.cache.misses();
     refusals += adapter.rnr_nacks;
     connects += adapter.dc_connects;
     turned_away += adapter.dc_nacks;
