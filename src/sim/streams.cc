@@ -11,8 +11,7 @@ namespace {
 
 // A kernel has room for so many bytes in any empty buffer (SOCK_MIN_SNDBUF), and corked data does not count.
 constexpr size_t kTakenWhole = 2048;
-// LocalAddress::index of network 0.
-constexpr uint32_t kLoopbackIndex = 1;
+
 wire::CardAddress card_address(uint32_t node, uint32_t network) {
   wire::CardAddress address;
   if (network == 0) {
@@ -26,44 +25,45 @@ wire::CardAddress card_address(uint32_t node, uint32_t network) {
   return address;
 }
 
+SocketAddress socket_address(const StreamAddress& address) {
+  wire::CardAddress card = card_address(address.node, address.network);
+  card.port = address.port;
+  return SocketAddress(card);
+}
+
+/// False: no host of the machine has it. `from`: the node that asks.
+bool find(const StreamHosts& hosts, uint32_t from, const SocketAddress& address, StreamAddress& out) {
+  if (address.storage.ss_family != AF_INET) return false;
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr);
+  out.port = address.port();
+  out.network = bytes[0] == 127 ? 0 : bytes[1];
+  out.node = bytes[0] == 127 ? from : uint32_t(bytes[2]) << 8 | bytes[3];
+  return out.network <= hosts.model().networks && out.node < hosts.network().nodes();
+}
+
 }  // namespace
 
 SimStreams::SimStreams(StreamHosts& hosts, Strand& strand, uint64_t seed)
-    : hosts_(hosts), strand_(strand), node_(hosts.network().node_of(strand.rank())), rng_(seed) {
-  hosts_.attach(strand_.rank(), this);
-}
-
-SimStreams::~SimStreams() {
-  if (!sockets_.empty())
-    strand_.scheduler().fail("rank " + std::to_string(strand_.rank()) + " leaves " + std::to_string(sockets_.size()) +
-                             " streams open");
-  hosts_.attach(strand_.rank(), nullptr);
-}
+    : hosts_(hosts),
+      strand_(strand),
+      node_(hosts.network().node_of(strand.rank())),
+      rng_(seed),
+      sockets_(hosts, strand) {}
 
 void SimStreams::enter(uint64_t ns) {
-  armed_ = false;
+  sockets_.disarm();
   strand_.charge_ns(ns);
   strand_.catch_up();
 }
 
-SimStreams::Socket& SimStreams::at(int number) {
-  const auto found = sockets_.find(number);
-  TERN_ASSERT(found != sockets_.end());
-  return found->second;
-}
-
-int SimStreams::add(const Socket& socket) {
-  const int number = next_number_++;
-  sockets_[number] = socket;
-  if (socket.end) {
-    socket.end->owner = this;
-    ask_if_alive(number, false);
-  }
+int SimStreams::open(StreamEnd& end) {
+  const int number = sockets_.add({.end = &end});
+  ask_if_alive(number, false);
   return number;
 }
 
 bool SimStreams::exhausted() {
-  return sockets_.size() >= hosts_.model().descriptors || rng_.chance(hosts_.faults().exhausted_in_1024, 1024);
+  return sockets_.open() >= hosts_.model().descriptors || rng_.chance(hosts_.faults().exhausted_in_1024, 1024);
 }
 
 size_t SimStreams::some_of(size_t bytes) {
@@ -77,7 +77,7 @@ Error SimStreams::addresses(std::string_view, std::vector<LocalAddress>& out) {
   out.clear();
   for (uint32_t network = 0; network <= hosts_.model().networks; ++network) {
     const std::string name = network == 0 ? "lo" : "sim" + std::to_string(network);
-    out.push_back({name, kLoopbackIndex + network, card_address(node_, network)});
+    out.push_back({name, SimSockets::kLoopbackIndex + network, card_address(node_, network)});
   }
   return {};
 }
@@ -90,82 +90,58 @@ wire::HostIdentity SimStreams::host() {
   return identity;
 }
 
-SocketAddress SimStreams::to_socket_address(const StreamAddress& address) {
-  wire::CardAddress card = card_address(address.node, address.network);
-  card.port = address.port;
-  return SocketAddress(card);
-}
-
-bool SimStreams::from_socket_address(const SocketAddress& address, StreamAddress& out) const {
-  if (address.storage.ss_family != AF_INET) return false;
-  const auto* bytes = reinterpret_cast<const uint8_t*>(&reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr);
-  out.port = address.port();
-  out.network = bytes[0] == 127 ? 0 : bytes[1];
-  out.node = bytes[0] == 127 ? node_ : uint32_t(bytes[2]) << 8 | bytes[3];
-  return out.network <= hosts_.model().networks && out.node < hosts_.network().nodes();
-}
-
 // --- Making connections.
 
 int SimStreams::listen(const SocketAddress& address, std::string_view) {
   enter(hosts_.model().call_ns);
   StreamAddress where;
-  if (!from_socket_address(address, where) || where.node != node_) return -EADDRNOTAVAIL;
-  StreamListener* listener = hosts_.listen(*this, where);
-  return listener ? add({.listener = listener}) : -EADDRINUSE;
+  if (!find(hosts_, node_, address, where) || where.node != node_) return -EADDRNOTAVAIL;
+  StreamListener* listener = hosts_.listen(sockets_, where);
+  return listener ? sockets_.add({.listener = listener}) : -EADDRINUSE;
 }
 
 int SimStreams::accept(int number, SocketAddress& from) {
   enter(hosts_.model().call_ns);
-  auto& queue = at(number).listener->queue;
+  auto& queue = sockets_.at(number).listener->queue;
   if (exhausted()) return -EMFILE;
   if (queue.empty()) return -EAGAIN;
   StreamEnd* end = queue.front();
   queue.pop_front();
   end->waits_in_queue = false;
-  from = to_socket_address(end->peer);
-  return add({.end = end});
+  from = socket_address(end->peer);
+  return open(*end);
 }
 
 int SimStreams::connect(const SocketAddress& address, std::string_view) {
   enter(hosts_.model().call_ns);
   StreamAddress target;
-  if (!from_socket_address(address, target)) return -EHOSTUNREACH;
+  if (!find(hosts_, node_, address, target)) return -EHOSTUNREACH;
   if (exhausted()) return -EMFILE;
   if (!hosts_.works(node_, target.network)) return -ENETUNREACH;
-  return add({.end = &hosts_.call(strand_.now_ns(), *this, node_, target)});
-}
-
-uint32_t SimStreams::state(const Socket& socket) const {
-  if (socket.listener) return socket.listener->queue.empty() ? 0 : kReadable;
-  if (!socket.end) return down_.empty() ? 0 : kReadable;
-  const StreamEnd& end = *socket.end;
-  uint32_t out = (end.readable(socket.wake_bytes) ? kReadable : 0) | (end.writable() ? kWritable : 0);
-  if (end.failed() || end.hung_up()) out |= kFailed;
-  return out;
+  return open(hosts_.call(strand_.now_ns(), sockets_, node_, target));
 }
 
 uint32_t SimStreams::ready(int stream, uint32_t wanted) {
   enter(hosts_.model().call_ns);
-  return state(at(stream)) & (wanted | kFailed);
+  return sockets_.state(sockets_.at(stream)) & (wanted | kFailed);
 }
 
 int SimStreams::error(int stream) {
   enter(hosts_.model().call_ns);
-  return at(stream).end->take_error();
+  return end_of(stream).take_error();
 }
 
 SocketAddress SimStreams::local_address(int stream) {
-  const Socket& socket = at(stream);
-  return to_socket_address(socket.listener ? socket.listener->address : socket.end->own);
+  const SimSockets::Socket& socket = sockets_.at(stream);
+  return socket_address(socket.listener ? socket.listener->address : socket.end->own);
 }
 
-void SimStreams::set_send_buffer(int stream, int bytes) { at(stream).end->set_send_bytes(size_t(bytes)); }
+void SimStreams::set_send_buffer(int stream, int bytes) { end_of(stream).set_send_bytes(size_t(bytes)); }
 
 void SimStreams::ask_if_alive(int stream, bool often) {
   const KeepAlive& keep = often ? kAskOften : kAskSeldom;
-  at(stream).end->ask_if_alive(strand_.now_ns(), uint64_t(keep.idle_s) * kSecond_ns,
-                               uint64_t(keep.interval_s) * kSecond_ns, uint32_t(keep.probes));
+  end_of(stream).ask_if_alive(strand_.now_ns(), uint64_t(keep.idle_s) * kSecond_ns,
+                              uint64_t(keep.interval_s) * kSecond_ns, uint32_t(keep.probes));
 }
 
 // --- Data.
@@ -177,7 +153,7 @@ ssize_t SimStreams::send(int stream, const void* data, size_t bytes, bool more) 
 
 ssize_t SimStreams::send_pieces(int stream, const iovec* pieces, size_t count, bool more) {
   charge_call();
-  StreamEnd& end = *at(stream).end;
+  StreamEnd& end = end_of(stream);
   size_t bytes = 0;
   for (size_t i = 0; i < count; ++i) bytes += pieces[i].iov_len;
   const size_t limit = bytes <= kTakenWhole ? bytes : some_of(bytes);
@@ -198,14 +174,14 @@ ssize_t SimStreams::send_pieces(int stream, const iovec* pieces, size_t count, b
 
 void SimStreams::push(int stream) {
   charge_call();
-  at(stream).end->cork(strand_.now_ns(), false);
+  end_of(stream).cork(strand_.now_ns(), false);
 }
 
 ssize_t SimStreams::take(int stream, std::byte* data, size_t bytes) {
   const NetworkModel& costs = hosts_.network().model();
   enter((costs.poll_ns + hosts_.model().call_ns) * poll_cost_.times());
   if (stream < 0) return -EBADF;
-  const ssize_t n = at(stream).end->receive(strand_.now_ns(), data, some_of(bytes));
+  const ssize_t n = end_of(stream).receive(strand_.now_ns(), data, some_of(bytes));
   poll_cost_.polled(n != -EAGAIN);
   if (n > 0) strand_.charge_ns(costs.receive_ns + (data ? costs.socket_copy_ns(size_t(n)) : 0));
   return n;
@@ -230,47 +206,33 @@ ssize_t SimStreams::receive_pieces(int stream, const iovec* pieces, int count) {
 
 int SimStreams::unacknowledged(int stream) {
   charge_call();
-  return at(stream).end->unacknowledged();
+  return end_of(stream).unacknowledged();
 }
 
 void SimStreams::acknowledge_at_once(int stream) {
   charge_call();
-  at(stream).end->acknowledge_now(strand_.now_ns());
+  end_of(stream).acknowledge_now(strand_.now_ns());
 }
 
 void SimStreams::shutdown(int stream, bool both) {
   enter(hosts_.model().call_ns);
-  at(stream).end->shutdown(strand_.now_ns(), both);
-}
-
-void SimStreams::close(int stream) {
-  const Socket socket = at(stream);
-  sockets_.erase(stream);
-  if (socket.end) socket.end->close(strand_.now_ns());
-  if (socket.listener) hosts_.close(strand_.now_ns(), *socket.listener);
+  end_of(stream).shutdown(strand_.now_ns(), both);
 }
 
 // --- Silence.
 
 bool SimStreams::silence(int stream, Silence& out) {
   charge_call();
-  const StreamEnd& end = *at(stream).end;
+  const StreamEnd& end = end_of(stream);
   const uint64_t now = strand_.now_ns();
   out = {end.repetitions(), uint32_t((now - std::min(now, end.acknowledged_at_ns())) / 1'000'000)};
   return true;
 }
 
-int SimStreams::watch_interfaces() { return add({}); }
-
-void SimStreams::read_interfaces(int, std::vector<uint32_t>& down) {
-  down.insert(down.end(), down_.begin(), down_.end());
-  down_.clear();
-}
-
 // --- Readiness.
 
 void SimStreams::watch(int stream, uint32_t before, uint32_t wanted, void* owner) {
-  Socket& socket = at(stream);
+  SimSockets::Socket& socket = sockets_.at(stream);
   TERN_ASSERT(socket.wanted == before && before != wanted);
   socket.wanted = wanted;
   socket.owner = owner;
@@ -280,52 +242,21 @@ void SimStreams::watch(int stream, uint32_t before, uint32_t wanted, void* owner
 int SimStreams::events(Event* out) {
   enter(hosts_.model().call_ns);
   int count = 0;
-  for (const auto& [number, socket] : sockets_) {
-    if (socket.wanted == 0 || count == kMaxEvents) continue;
-    if (const uint32_t what = state(socket) & (socket.wanted | kFailed)) out[count++] = {socket.owner, what};
-  }
+  sockets_.each_ready([&](const SimSockets::Socket& socket, uint32_t what) {
+    out[count++] = {socket.owner, what};
+    return count < kMaxEvents;
+  });
   return count;
 }
 
-void SimStreams::set_wake_bytes(int stream, int bytes) { at(stream).wake_bytes = size_t(bytes); }
-
-bool SimStreams::arm() {
-  armed_ = std::none_of(sockets_.begin(), sockets_.end(), [this](const auto& entry) {
-    return entry.second.wanted != 0 && (state(entry.second) & (entry.second.wanted | kFailed)) != 0;
-  });
-  return armed_;
-}
+void SimStreams::set_wake_bytes(int stream, int bytes) { sockets_.at(stream).wake_bytes = size_t(bytes); }
 
 void SimStreams::wait(std::span<const Awaited> streams, uint64_t at_most_ns) {
   enter(hosts_.model().call_ns);
   const bool now = std::any_of(streams.begin(), streams.end(), [this](const Awaited& awaited) {
-    return (state(at(awaited.stream)) & (awaited.what | kFailed)) != 0;
+    return (sockets_.state(sockets_.at(awaited.stream)) & (awaited.what | kFailed)) != 0;
   });
   if (!now) strand_.block(strand_.now_ns() + at_most_ns, "closing connections");
-}
-
-// --- From the host. (A strand that does not wait wakes up without a reason; every wait tolerates that.)
-
-void SimStreams::wake() {
-  if (armed_) strand_.notify();
-  else strand_.wake(0);
-}
-
-void SimStreams::on_change(StreamEnd&) { wake(); }
-
-void SimStreams::on_caller(StreamListener&) { wake(); }
-
-void SimStreams::on_interface_down(uint32_t network) {
-  down_.push_back(kLoopbackIndex + network);
-  wake();
-}
-
-void SimStreams::on_death(uint64_t now_ns) {
-  for (const auto& [number, socket] : sockets_) {
-    if (socket.end) socket.end->close(now_ns);
-    if (socket.listener) hosts_.close(now_ns, *socket.listener);
-  }
-  sockets_.clear();
 }
 
 }  // namespace tern::sim

@@ -5,21 +5,18 @@
 // Thread rule: the rank's strand, and network events (which come when no strand runs).
 #pragma once
 
-#include <map>
 #include <vector>
 
 #include "base/rng.h"
 #include "fabric/ip/stream_port.h"
 #include "sim/poll_cost.h"
-#include "sim/stream_hosts.h"
+#include "sim/sockets.h"
 
 namespace tern::sim {
 
-class SimStreams final : public StreamPort, private StreamProcess {
+class SimStreams final : public StreamPort {
  public:
   SimStreams(StreamHosts& hosts, Strand& strand, uint64_t seed);
-  /// A stream that is still open here has been leaked: the run has failed.
-  ~SimStreams() override;
 
   Error addresses(std::string_view wanted, std::vector<LocalAddress>& out) override;
   wire::HostIdentity host() override;
@@ -45,57 +42,36 @@ class SimStreams final : public StreamPort, private StreamProcess {
   int unacknowledged(int stream) override;
   void acknowledge_at_once(int stream) override;
   void shutdown(int stream, bool both) override;
-  void close(int stream) override;
+  void close(int stream) override { sockets_.close(stream); }
 
   bool silence(int stream, Silence& out) override;
-  int watch_interfaces() override;
-  void read_interfaces(int watch, std::vector<uint32_t>& down) override;
+  int watch_interfaces() override { return sockets_.add({}); }
+  void read_interfaces(int, std::vector<uint32_t>& down) override { sockets_.take_down(down); }
 
   void watch(int stream, uint32_t before, uint32_t wanted, void* owner) override;
   int events(Event* out) override;
   void set_wake_bytes(int stream, int bytes) override;
   int descriptor() const override { return -1; }
-  bool arm() override;
+  bool arm() override { return sockets_.arm(); }
   void wait(std::span<const Awaited> streams, uint64_t at_most_ns) override;
 
  private:
-  /// What a number stands for: an end, a listener, or the watch of interfaces (neither).
-  struct Socket {
-    StreamEnd* end = nullptr;
-    StreamListener* listener = nullptr;
-    uint32_t wanted = 0;
-    void* owner = nullptr;
-    size_t wake_bytes = 1;
-  };
-  void on_change(StreamEnd& end) override;
-  void on_interrupt() override { strand_.interrupt(hosts_.network().model().interrupt_ns); }
-  void on_interface_down(uint32_t network) override;
-  void on_caller(StreamListener& listener) override;
-  void on_death(uint64_t now_ns) override;
-
   /// A system call that looks for arrivals: takes its time, and sees everything that has happened until then.
   /// (Other calls only take their time: `Path::arm`, which must miss nothing, makes them.)
   void enter(uint64_t ns);
-  void wake();
   void charge_call() { strand_.charge_ns(hosts_.model().call_ns); }
-  Socket& at(int number);
-  int add(const Socket& socket);
-  uint32_t state(const Socket& socket) const;
+  StreamEnd& end_of(int stream) { return *sockets_.at(stream).end; }
+  int open(StreamEnd& end);
   bool exhausted();
   size_t some_of(size_t bytes);
   ssize_t take(int stream, std::byte* data, size_t bytes);
-  bool from_socket_address(const SocketAddress& address, StreamAddress& out) const;
-  static SocketAddress to_socket_address(const StreamAddress& address);
 
   StreamHosts& hosts_;
   Strand& strand_;
   const uint32_t node_;
   Rng rng_;
-  std::map<int, Socket> sockets_;  ///< numbers are not reused, so stale ones are found out
-  int next_number_ = 3;
-  std::vector<uint32_t> down_;  ///< interfaces, not read yet
-  PollCost poll_cost_;          ///< of receives
-  bool armed_ = false;          ///< what comes is not missed, also if the rank is not asleep yet (it arms other paths)
+  SimSockets sockets_;
+  PollCost poll_cost_;  ///< of receives
 };
 
 }  // namespace tern::sim
