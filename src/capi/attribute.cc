@@ -114,7 +114,7 @@ bool predefined_value(Call& call, int keyval, int& value) {
     case MPI_HOST: value = MPI_PROC_NULL; return true;
     case MPI_IO: value = MPI_ANY_SOURCE; return true;
     // One node has one clock; between nodes clocks are not synchronised.
-    case MPI_WTIME_IS_GLOBAL: value = int(process.node_peers().size()) == process.world_size(); return true;
+    case MPI_WTIME_IS_GLOBAL: value = int(process.node().all().size()) == process.world_size(); return true;
     case MPI_APPNUM: value = process.launcher().app_number(); return value >= 0;
     case MPI_UNIVERSE_SIZE: value = process.launcher().universe_size(); return value >= 0;
     case MPI_LASTUSEDCODE: value = call.world().errors.last_used(); return true;

@@ -246,8 +246,8 @@ void Call::help() {
     world_.lock->enter();
     state_ |= kEntered;
   }
-  process.begin_helping();
-  if (process.is_helped()) world_.locking = true;
+  process.helper().begin();
+  if (process.helper().is_there()) world_.locking = true;
 }
 
 void Call::blame_last(Ref<File> file) {

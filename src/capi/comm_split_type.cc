@@ -18,11 +18,11 @@ constexpr const char* kShared = "mpi_shared_memory";
 
 /// Never negative.
 int64_t place(Call& call, size_t level, int64_t instance) {
-  return int64_t(hash_of(call.process().node_name(), uint64_t{level} << 32 | uint64_t(instance)) >> 1);
+  return int64_t(hash_of(call.process().node().name(), uint64_t{level} << 32 | uint64_t(instance)) >> 1);
 }
 
 /// Those that can share memory, whatever way messages take. Where none can, each rank is alone.
-int64_t shared_color(Call& call) { return int64_t(hash_of(call.process().memory_name(), 0) >> 1); }
+int64_t shared_color(Call& call) { return int64_t(hash_of(call.process().node().memory_name(), 0) >> 1); }
 
 /// The colour for the hardware type `name`; kNoColor: unknown here, or not bound to one instance.
 int64_t guided_color(Call& call, const std::string& name) {

@@ -49,13 +49,13 @@ Error transfer_all(int fd, void* data, size_t bytes, bool out) {
 
 /// The root's part of MPI_Comm_connect.
 Error call_port(Call& call, const char* port_name, std::unique_ptr<PortLink>& link) {
-  return call.process().ports().connect(port_name, link);
+  return call.process().jobs().ports().connect(port_name, link);
 }
 
 }  // namespace
 
 Error can_meet_jobs(Call& call) {
-  if (call.process().other_jobs()) return {};
+  if (call.process().jobs().others()) return {};
   return Error(ErrorClass::unsupported_operation, "a simulated world is the only job that there is");
 }
 
@@ -70,8 +70,9 @@ Error meet_job(Call& call, const JobMeeting& side, std::unique_ptr<PortLink> lin
                Ref<Communicator>& result) {
   Process& process = call.process();
   const create::Maker maker = maker_of(call);
-  const Meeting meeting{maker,     *process.other_jobs(), process.ports(), process.clock(), side.comm,
-                        side.root, side.accepts,          side.deadline_ns};
+  const Meeting meeting{
+      maker,        *process.jobs().others(), process.jobs().ports(), process.clock(), side.comm, side.root,
+      side.accepts, side.deadline_ns};
   if (Error error = meet(meeting, std::move(link), std::move(trouble), result)) return error;
   call.help();  // the new peers may need this rank while it computes
   return {};
@@ -80,7 +81,7 @@ Error meet_job(Call& call, const JobMeeting& side, std::unique_ptr<PortLink> lin
 Error introduce_jobs(Call& call, Communicator& local, int leader, Communicator* peer_comm, int remote_leader, int tag) {
   if (Error error = can_meet_jobs(call)) return error;
   const create::Maker maker = maker_of(call);
-  Strangers strangers{maker, *call.process().other_jobs(), local, leader, nullptr, remote_leader, kNoPeer};
+  Strangers strangers{maker, *call.process().jobs().others(), local, leader, nullptr, remote_leader, kNoPeer};
   std::optional<create::Channel> bridge;
   if (local.rank() == leader) {
     bridge = create::bridge_between(maker, *peer_comm, tag);
@@ -94,7 +95,7 @@ Error introduce_jobs(Call& call, Communicator& local, int leader, Communicator* 
 
 std::unique_ptr<PortLink> await_caller(Call& call, uint64_t port, uint64_t deadline_ns, Error& trouble) {
   Process& process = call.process();
-  Ports& ports = process.ports();
+  Ports& ports = process.jobs().ports();
   Clock& clock = process.clock();
   {
     const Ports::Waiting waiting(ports, nullptr, deadline_ns);
@@ -110,13 +111,13 @@ namespace body {
 Error Open_port(Call& call, Info*, char* port_name) {
   if (Error error = can_meet_jobs(call)) return error;
   std::string name;
-  if (Error error = call.process().ports().open(false, name)) return error;
+  if (Error error = call.process().jobs().ports().open(false, name)) return error;
   static_assert(kMaxPortName < MPI_MAX_PORT_NAME);
   std::memcpy(port_name, name.c_str(), name.size() + 1);
   return {};
 }
 
-Error Close_port(Call& call, const char* port_name) { return call.process().ports().close(port_name); }
+Error Close_port(Call& call, const char* port_name) { return call.process().jobs().ports().close(port_name); }
 
 Error Comm_accept(Call& call, const char* port_name, Info* info, int root, Communicator& comm, Communicator*& newcomm) {
   if (Error error = intra_only(comm)) return error;
@@ -125,7 +126,7 @@ Error Comm_accept(Call& call, const char* port_name, Info* info, int root, Commu
   Error trouble;
   if (comm.rank() == root) {
     uint64_t port = 0;
-    trouble = call.process().ports().find(port_name, port);
+    trouble = call.process().jobs().ports().find(port_name, port);
     // Without the key there is no timeout.
     const uint64_t deadline = info && info->find("timeout") ? port_deadline_ns(call, info) : ~uint64_t{0};
     if (!trouble) link = await_caller(call, port, deadline, trouble);
@@ -156,7 +157,7 @@ Error Comm_connect(Call& call, const char* port_name, Info* info, int root, Comm
 Error Comm_join(Call& call, int fd, Communicator*& intercomm) {
   if (Error error = can_meet_jobs(call)) return error;
   Process& process = call.process();
-  Ports& ports = process.ports();
+  Ports& ports = process.jobs().ports();
   std::string name;
   if (Error error = ports.open(true, name)) return error;
   struct Closer {
@@ -197,16 +198,16 @@ Error Publish_name(Call& call, const char* service_name, Info*, const char* port
     return Error(ErrorClass::port, fmt::format("a port's name has at most {} characters, this one {}", kMaxPortName,
                                                std::strlen(port_name)));
   }
-  return call.process().ports().publish(service_name, port_name);
+  return call.process().jobs().ports().publish(service_name, port_name);
 }
 
 Error Unpublish_name(Call& call, const char* service_name, Info*, const char*) {
-  return call.process().ports().unpublish(service_name);
+  return call.process().jobs().ports().unpublish(service_name);
 }
 
 Error Lookup_name(Call& call, const char* service_name, Info*, char* port_name) {
   std::string name;
-  if (Error error = call.process().ports().look_up(service_name, name)) return error;
+  if (Error error = call.process().jobs().ports().look_up(service_name, name)) return error;
   if (name.size() > kMaxPortName) {
     return Error(ErrorClass::name,
                  fmt::format("what was published for '{}' is too long for a port's name", service_name));

@@ -98,12 +98,12 @@ Error check_number(const SpawnRequest& request) {
 
 /// At the root: has them started, and waits for their call.
 std::unique_ptr<PortLink> start(Call& call, SpawnRequest& request, uint64_t deadline_ns, Error& trouble) {
-  Ports& ports = call.process().ports();
+  Ports& ports = call.process().jobs().ports();
   trouble = ports.open(true, request.parent_port);
   if (trouble) return nullptr;
   uint64_t port = 0;
   trouble = ports.find(request.parent_port, port);
-  if (!trouble) trouble = call.process().spawn(request);
+  if (!trouble) trouble = call.process().jobs().spawn(request);
   std::unique_ptr<PortLink> link;
   if (!trouble) {
     link = await_caller(call, port, deadline_ns, trouble);
@@ -180,7 +180,7 @@ Error meet_parents(Call& call) {
   std::unique_ptr<PortLink> link;
   Error trouble;
   Communicator& comm = process.world();
-  if (comm.rank() == 0) trouble = process.ports().connect(port, link);
+  if (comm.rank() == 0) trouble = process.jobs().ports().connect(port, link);
   Ref<Communicator> fresh;
   if (Error error =
           meet_job(call, {comm, 0, false, port_deadline_ns(call, nullptr)}, std::move(link), std::move(trouble), fresh))

@@ -224,14 +224,14 @@ Error World::start(int required_level) {
   }
   if (required_level > thread_level) thread_level = required_level;
   if (thread_level == MPI_THREAD_MULTIPLE && !lock->enabled()) {
-    process->end_helping();
+    process->helper().end();
     lock->enable();
   }
   if (lock->enabled()) make_engines();
-  process->begin_helping();
+  process->helper().begin();
   // Written once: other threads read it without the lock.
   if (!threads && lock->enabled()) threads = true;
-  if (!locking && (threads || process->is_helped())) locking = true;
+  if (!locking && (threads || process->helper().is_there())) locking = true;
   running.fetch_add(1, std::memory_order_relaxed);
   return {};
 }

@@ -136,7 +136,7 @@ struct TcpOpener {
         options, process->tunables(), std::move(port), process->clock(), sink,
         [process = process, find = card_finder(process->launcher(), kCardKey, "tcp", network)](PeerId peer,
                                                                                                std::string& card) {
-          return process->peers().in_my_job(peer) ? find(peer, card) : process->other_jobs()->card_of(peer, card);
+          return process->peers().in_my_job(peer) ? find(peer, card) : process->jobs().others()->card_of(peer, card);
         },
         error);
     return error;
@@ -279,7 +279,7 @@ void Wireup::know_other_jobs() {
     opener.process->add_path(std::move(path), uint32_t(opener.process->tunables().tcp_poll_interval));
     return {};
   };
-  process_->know_other_jobs(std::make_unique<OtherJobs>(process_->peers(), secret_for_others(key_), std::move(open)));
+  process_->jobs().know(std::make_unique<OtherJobs>(process_->peers(), secret_for_others(key_), std::move(open)));
 }
 
 Error Wireup::open_datagrams() {
@@ -542,10 +542,10 @@ Error Wireup::run(const RankContext& context, std::unique_ptr<Process>& result) 
   const Tunables& tunables = process_->tunables();
   if (node_ && rdma_) share_adapter();
   if (node_ && !allowed_.shm) {
-    process_->share_segments(std::make_unique<ShmSegments>(std::move(node_)), false);
+    process_->node().share_segments(std::make_unique<ShmSegments>(std::move(node_)), false);
   } else if (node_) {
-    process_->share_node_memory(*node_);
-    process_->share_segments(std::make_unique<ShmSegments>(*node_), true);
+    process_->node().share_memory(*node_);
+    process_->node().share_segments(std::make_unique<ShmSegments>(*node_), true);
     process_->add_path(std::make_unique<ShmPath>(std::move(node_), process_->sink(), tunables));
   }
   add_network_paths(process_->environment().node_memory != nullptr);

@@ -15,20 +15,19 @@
 #include "base/rng.h"
 #include "base/tunables.h"
 #include "comm/communicator.h"
-#include "fabric/node_segments.h"
 #include "fabric/path.h"
-#include "fabric/shm/node_memory.h"
 #include "io/environment.h"
 #include "p2p/engines.h"
 #include "p2p/point_to_point.h"
 #include "partitioned/environment.h"
 #include "process/hang_monitor.h"
-#include "process/jobs/other_jobs.h"
-#include "process/jobs/ports.h"
+#include "process/helper.h"
+#include "process/jobs/jobs.h"
 #include "process/launcher.h"
+#include "process/node_ranks.h"
+#include "process/paths.h"
 #include "progress/driving.h"
 #include "progress/engine.h"
-#include "progress/event_handler.h"
 #include "rma/environment.h"
 
 namespace tern {
@@ -47,8 +46,7 @@ struct ProcessParts {
   uint64_t job = 0;              ///< different for every job: RankName::job
   Counters* counters = nullptr;  ///< not owned: they outlive the Process; null: it counts for itself
   Recorder* tracer = nullptr;    ///< not owned: where events are recorded; null: nowhere
-  /// Makes the event thread's port; null: a thread of the operating system. May throw std::system_error.
-  std::function<std::unique_ptr<EventPort>(ProgressEngine&)> make_event_port;
+  Helper::MakePort make_event_port;
 };
 
 /// How many message engines a rank with MPI_THREAD_MULTIPLE wants.
@@ -65,15 +63,6 @@ class Process {
   void add_path_below(std::unique_ptr<Path> path, uint32_t poll_interval = 1);
   /// Binds peers to paths and makes MPI_COMM_WORLD and MPI_COMM_SELF. Error: a peer that no path reaches.
   Error start();
-  /// The segment of this node, for collectives; before its path is added. `node` lives as long as that path.
-  void share_node_memory(ShmNode& node);
-  /// Windows' memory that ranks of a node share; before `start`. `for_all`: RankEnvironment::segments_for_all.
-  void share_segments(std::unique_ptr<NodeSegments> segments, bool for_all = true);
-  /// Starts the event thread if the tunable `progress` wants one and others can reach this rank. After `start`; again
-  /// after end_helping only.
-  void begin_helping();
-  void end_helping();
-  bool is_helped() const { return event_handler_ != nullptr; }
   /// Waits until all ranks have called this; afterwards only destruction.
   Error finish();
 
@@ -105,6 +94,9 @@ class Process {
   Rng& rng() { return rng_; }
   Driving& lock() { return *lock_; }
   HangMonitor& hang_watch() { return hang_watch_; }
+  NodeRanks& node() { return node_; }
+  Helper& helper() { return helper_; }
+  Jobs& jobs() { return jobs_; }
   /// Lets the watch tell mpiexec of long waits, and wake this rank when it is asked. `place`: as in
   /// HangMonitor::Surroundings.
   void let_watch_tell(std::function<std::string()> place, std::function<std::string()> collective);
@@ -113,21 +105,6 @@ class Process {
 
   /// Ids for new communicators: unique for ever, without agreement (see comm/context.h).
   uint64_t new_context();
-  /// Peers on the same node as this rank, ascending, this rank included (world ranks): those that share memory with it,
-  /// or where no memory is shared, those that the launcher names.
-  const std::vector<PeerId>& node_peers() const { return node_peers_; }
-  /// A number on which all of them agree, and which no rank of another node has.
-  RankName node_name() const { return peers_.name(node_peers_.front()); }
-  /// The first rank that can share memory with this one; all of those give the same. This rank itself if none can.
-  RankName memory_name() const;
-  /// How this rank meets other jobs; before `start`. Without it, it meets none.
-  void know_other_jobs(std::unique_ptr<OtherJobs> jobs) { other_jobs_ = std::move(jobs); }
-  /// Null: none can be met.
-  OtherJobs* other_jobs() { return other_jobs_.get(); }
-  /// Ports; made on the first call.
-  Ports& ports();
-  /// Lets the launcher start more processes, and waits until they run, or will not.
-  Error spawn(const SpawnRequest& request);
 
   /// Files; made on the first call.
   io::Environment& files();
@@ -139,10 +116,7 @@ class Process {
   partitioned::Environment& partitioned() { return partitioned_; }
 
  private:
-  void log_paths() const;
   bool only_messages_end_waits() const;
-  std::vector<std::string> on_the_way() const;
-  bool some_peer_needs_helper() const;
 
   Tunables tunables_;
   Log log_;
@@ -159,19 +133,13 @@ class Process {
   RankEnvironment environment_;
   partitioned::Environment partitioned_;
   HangMonitor hang_watch_;
-  std::vector<std::unique_ptr<Path>> paths_;
-  std::unique_ptr<NodeMemory> node_memory_;
-  std::unique_ptr<NodeSegments> node_segments_;
-  std::vector<PeerId> node_peers_;
+  Paths paths_;
+  NodeRanks node_;
   std::unique_ptr<Communicator> world_, self_;
-  std::function<std::unique_ptr<EventPort>(ProgressEngine&)> make_event_port_;
-  std::unique_ptr<EventPort> event_port_;
-  std::unique_ptr<EventHandler> event_handler_;
-  std::unique_ptr<OtherJobs> other_jobs_;
-  std::unique_ptr<Ports> ports_;
+  Helper helper_;
+  Jobs jobs_;
   std::unique_ptr<io::Environment> files_;
   std::unique_ptr<rma::Environment> windows_;
-  bool spawning_ = false;       ///< the launcher has a request of this rank
   uint32_t next_context_ = 16;  // below: the predefined communicators' (comm/context.h)
 };
 

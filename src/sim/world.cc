@@ -85,7 +85,7 @@ std::unique_ptr<Path> make_tcp(Process& process, Sink& sink, Machine::Rank& rank
 // As process/connect.cc does on a real node.
 void add_shm(Process& process, Machine::Rank& rank) {
   std::unique_ptr<ShmNode> node = rank.make_shm_node();
-  process.share_node_memory(*node);
+  process.node().share_memory(*node);
   auto path = std::make_unique<ShmPath>(std::move(node), process.sink(), process.tunables());
   const NetworkModel& network = rank.machine.options().network;
   process.add_path(rank.with_faults(std::move(path), process.clock(), true, network.poll_ns));
@@ -138,7 +138,7 @@ std::unique_ptr<Process> World::make_process(Machine::Rank& rank, std::shared_pt
   parts.seed = rank.seed;
   parts.counters = counters;
   auto process = std::make_unique<Process>(std::move(parts));
-  if (rank.machine.options().segments) process->share_segments(rank.make_segments());
+  if (rank.machine.options().segments) process->node().share_segments(rank.make_segments());
   const WorldOptions& options = rank.machine.options();
   if (options.rdma || options.udp || options.tcp) {
     add_network_paths(*process, rank);

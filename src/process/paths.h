@@ -1,0 +1,43 @@
+// Paths: all paths of a rank, best first. Thread rule: under the rank's lock.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/path.h"
+
+namespace tern {
+
+class Paths {
+ public:
+  void add(std::unique_ptr<Path> path) {
+    if (helped_) path->set_helped(true);  // one that is added later, to meet another job
+    all_.push_back(std::move(path));
+  }
+  /// The best that reaches it; null: none.
+  Path* to(PeerId peer) const {
+    for (const auto& path : all_) {
+      if (path->reaches(peer)) return path.get();
+    }
+    return nullptr;
+  }
+  /// As of Path, those added later included.
+  void set_helped(bool helped) {
+    helped_ = helped;
+    for (auto& path : all_) path->set_helped(helped);
+  }
+  /// "shm, tcp".
+  std::string names() const;
+  /// Which path leads to whom, of so many ranks: "paths: shm to ranks 0-3; tcp to ranks 4-7".
+  std::string describe(int ranks) const;
+  /// What has not arrived, a line for each lane, of so many ranks of this job: "tcp to rank 1: 4096 bytes have not
+  /// arrived; nothing was heard from its host for 14.0 s".
+  std::vector<std::string> on_the_way(int ranks) const;
+
+ private:
+  std::vector<std::unique_ptr<Path>> all_;
+  bool helped_ = false;
+};
+
+}  // namespace tern
