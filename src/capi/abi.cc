@@ -22,12 +22,12 @@ Error Abi_get_info(Call& call, Info*& info) {
 }
 
 Error Abi_get_fortran_info(Call& call, Info*& info) {
-  info = call.world().fortran_info ? call.world().fortran_info->dup().release() : nullptr;
+  info = call.world().fortran.info ? call.world().fortran.info->dup().release() : nullptr;
   return {};
 }
 
 Error Abi_set_fortran_info(Call& call, Info& info) {
-  if (call.world().fortran_info) {
+  if (call.world().fortran.info) {
     return Error(ErrorClass::abi,
                  "the properties of Fortran are set already. MPI_Abi_get_fortran_info tells what they are.");
   }
@@ -48,7 +48,7 @@ Error Abi_set_fortran_info(Call& call, Info& info) {
                                                 entry.key, *value, expected));
     }
   }
-  call.world().fortran_info = info.dup();
+  call.world().fortran.info = info.dup();
   return {};
 }
 
@@ -59,7 +59,7 @@ static Error check_logical_size(int size) {
 }
 
 Error Abi_set_fortran_booleans(Call& call, int logical_size, void* logical_true, void* logical_false) {
-  auto& booleans = call.world().booleans;
+  auto& booleans = call.world().fortran.booleans;
   if (Error error = check_logical_size(logical_size)) return error;
   if (!logical_true || !logical_false) return Error(ErrorClass::arg, "a literal is a null pointer");
   if (booleans.set) return Error(ErrorClass::abi, "the Fortran literals .TRUE. and .FALSE. are set already");
@@ -71,7 +71,7 @@ Error Abi_set_fortran_booleans(Call& call, int logical_size, void* logical_true,
 }
 
 Error Abi_get_fortran_booleans(Call& call, int logical_size, void* logical_true, void* logical_false, bool& is_set) {
-  auto& booleans = call.world().booleans;
+  auto& booleans = call.world().fortran.booleans;
   if (Error error = check_logical_size(logical_size)) return error;
   is_set = booleans.set;
   if (!booleans.set) return {};

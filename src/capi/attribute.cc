@@ -25,7 +25,7 @@ constexpr uintptr_t kNullFunction = 0, kDupFunction = 1;
 class NumberedHooks : public AttributeHooks {
  public:
   ~NumberedHooks() override {
-    if (number_ != 0) world_.keyvals.retire(uintptr_t(number_));
+    if (number_ != 0) world_.handles.keyvals.retire(uintptr_t(number_));
   }
   explicit NumberedHooks(World& world) : world_(world) {}
   void set_number(int number) { number_ = number; }
@@ -74,7 +74,7 @@ using WinHooks = CHooks<Window, MPI_Win, MPI_Win_copy_attr_function, MPI_Win_del
 
 Error create_keyval(Call& call, Keyval::Kind kind, std::unique_ptr<NumberedHooks> hooks, int& result) {
   NumberedHooks& numbered = *hooks;
-  result = int(call.world().keyvals.give(new Keyval(kind, std::move(hooks))));
+  result = int(call.world().handles.keyvals.give(new Keyval(kind, std::move(hooks))));
   numbered.set_number(result);
   return {};
 }
@@ -160,7 +160,7 @@ Error Comm_get_attr(Call& call, Communicator& comm, int comm_keyval, void* attri
   if (comm_keyval >= MPI_TAG_UB && comm_keyval <= MPI_UNIVERSE_SIZE) {
     // The Sessions Model knows the tags' bound only.
     if (comm.from_session && comm_keyval != MPI_TAG_UB) return {};
-    int& place = call.world().predefined_attributes[comm_keyval - 500];
+    int& place = call.world().predefined.attributes[comm_keyval - 500];
     flag = predefined_value(call, comm_keyval, place);
     if (flag) put_pointer(attribute_val, &place);
     return {};

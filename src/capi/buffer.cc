@@ -5,19 +5,19 @@
 namespace tern::capi {
 
 AttachedBuffer& buffer_for(World& world, Communicator& comm) {
-  if (!world.comm_buffers.empty()) {
-    auto own = world.comm_buffers.find(&comm);
-    if (own != world.comm_buffers.end() && own->second->attached()) return *own->second;
+  if (!world.buffers.comms.empty()) {
+    auto own = world.buffers.comms.find(&comm);
+    if (own != world.buffers.comms.end() && own->second->attached()) return *own->second;
   }
   if (Session* session = session_of(world, comm); session && session->buffer.attached()) return session->buffer;
-  return world.buffer;
+  return world.buffers.rank;
 }
 
 bool Call::flush_and_drop(Communicator& comm) {
-  auto own = world_.comm_buffers.find(&comm);
-  if (own != world_.comm_buffers.end()) {
+  auto own = world_.buffers.comms.find(&comm);
+  if (own != world_.buffers.comms.end()) {
     own->second->flush(process().progress());
-    world_.comm_buffers.erase(&comm);
+    world_.buffers.comms.erase(&comm);
   }
   return true;
 }
@@ -61,7 +61,7 @@ Error iflush(AttachedBuffer& buffer, Request*& request) {
 }
 
 AttachedBuffer& own_buffer(Call& call, Communicator& comm) {
-  auto& slot = call.world().comm_buffers[&comm];
+  auto& slot = call.world().buffers.comms[&comm];
   if (!slot) slot = std::make_unique<AttachedBuffer>();
   return *slot;
 }
@@ -70,7 +70,7 @@ AttachedBuffer& own_buffer(Call& call, Communicator& comm) {
 
 namespace body {
 
-Error Buffer_attach(Call& call, void* buffer, Count size) { return attach(call.world().buffer, buffer, size); }
+Error Buffer_attach(Call& call, void* buffer, Count size) { return attach(call.world().buffers.rank, buffer, size); }
 Error Comm_attach_buffer(Call& call, Communicator& comm, void* buffer, Count size) {
   return attach(own_buffer(call, comm), buffer, size);
 }
@@ -79,22 +79,22 @@ Error Session_attach_buffer(Call& call, Session& session, void* buffer, Count si
 }
 
 Error Buffer_detach(Call& call, void* buffer_addr, Count& size) {
-  return detach(call, call.world().buffer, buffer_addr, size);
+  return detach(call, call.world().buffers.rank, buffer_addr, size);
 }
 Error Comm_detach_buffer(Call& call, Communicator& comm, void* buffer_addr, Count& size) {
   Error error = detach(call, own_buffer(call, comm), buffer_addr, size);
-  if (!error) call.world().comm_buffers.erase(&comm);
+  if (!error) call.world().buffers.comms.erase(&comm);
   return error;
 }
 Error Session_detach_buffer(Call& call, Session& session, void* buffer_addr, Count& size) {
   return detach(call, session.buffer, buffer_addr, size);
 }
 
-Error Buffer_flush(Call& call) { return flush(call, call.world().buffer); }
+Error Buffer_flush(Call& call) { return flush(call, call.world().buffers.rank); }
 Error Comm_flush_buffer(Call& call, Communicator& comm) { return flush(call, own_buffer(call, comm)); }
 Error Session_flush_buffer(Call& call, Session& session) { return flush(call, session.buffer); }
 
-Error Buffer_iflush(Call& call, Request*& request) { return iflush(call.world().buffer, request); }
+Error Buffer_iflush(Call& call, Request*& request) { return iflush(call.world().buffers.rank, request); }
 Error Comm_iflush_buffer(Call& call, Communicator& comm, Request*& request) {
   return iflush(own_buffer(call, comm), request);
 }

@@ -83,8 +83,8 @@ std::string handle_text(const Table& table, Handle handle, Handle null, const ch
 
 void Call::begin_observed(uintptr_t from) {
   if (world_.tools.events) state_ |= kListened;
-  if (world_.observer) {
-    world_.observer->call_begins(function_);
+  if (world_.host.observer) {
+    world_.host.observer->call_begins(function_);
     state_ |= kTold;
   }
   if (!world_.recorder) return;
@@ -98,7 +98,7 @@ void Call::made_observed(Request& request, MPI_Request* handle) {
   if (timed()) record_request(*handle);
   Checks* const checks = this->checks();
   if (!checks) return;
-  made_handle(&world_.requests, value_of(*handle));
+  made_handle(&world_.handles.requests, value_of(*handle));
   checks->bind(request);
 }
 
@@ -152,7 +152,7 @@ void Call::leave() {
   if (state_ & kEntered) world_.lock->leave();
   if (state_ & kLocked) world_.lock->release();
   if (state_ & kListened) deliver_events(world_);
-  if (state_ & kTold) world_.observer->call_ends(function_);
+  if (state_ & kTold) world_.host.observer->call_ends(function_);
 }
 
 Call::Trouble& Call::trouble() {
@@ -176,11 +176,11 @@ bool Call::refuse(ErrorClass error_class, std::string text) {
 }
 
 bool Call::not_running() {
-  const char* why = world_.stage == World::Stage::finalized ? "called after MPI_Finalize. MPI_Finalize must "
-                                                              "be the last call, besides the few that are "
-                                                              "always allowed."
-                                                            : "called before MPI_Init. Call MPI_Init, "
-                                                              "MPI_Init_thread or MPI_Session_init first.";
+  const char* why = world_.models.stage == World::Stage::finalized ? "called after MPI_Finalize. MPI_Finalize must "
+                                                                     "be the last call, besides the few that are "
+                                                                     "always allowed."
+                                                                   : "called before MPI_Init. Call MPI_Init, "
+                                                                     "MPI_Init_thread or MPI_Session_init first.";
   return refuse(ErrorClass::other, why);
 }
 
@@ -192,45 +192,46 @@ bool Call::tools_not_ready() {
 
 bool Call::bad_handle(MPI_Comm handle, const char* argument) {
   lock_to_tell();
-  return refuse(ErrorClass::comm, handle_text(world_.comms, handle, MPI_COMM_NULL, "communicator", argument));
+  return refuse(ErrorClass::comm, handle_text(world_.handles.comms, handle, MPI_COMM_NULL, "communicator", argument));
 }
 bool Call::bad_handle(MPI_Datatype handle, const char* argument) {
   lock_to_tell();
-  return refuse(ErrorClass::type, handle_text(world_.types, handle, MPI_DATATYPE_NULL, "datatype", argument));
+  return refuse(ErrorClass::type, handle_text(world_.handles.types, handle, MPI_DATATYPE_NULL, "datatype", argument));
 }
 bool Call::bad_handle(MPI_Op handle, const char* argument) {
-  return refuse(ErrorClass::op, handle_text(world_.ops, handle, MPI_OP_NULL, "reduction operator", argument));
+  return refuse(ErrorClass::op, handle_text(world_.handles.ops, handle, MPI_OP_NULL, "reduction operator", argument));
 }
 bool Call::bad_handle(MPI_Request handle, const char* argument) {
   lock_to_tell();
-  return refuse(ErrorClass::request, handle_text(world_.requests, handle, MPI_REQUEST_NULL, "request", argument,
+  return refuse(ErrorClass::request, handle_text(world_.handles.requests, handle, MPI_REQUEST_NULL, "request", argument,
                                                  "completed or freed before, perhaps by another thread"));
 }
 bool Call::bad_handle(MPI_Session handle, const char* argument) {
-  return refuse(ErrorClass::session, handle_text(world_.sessions, handle, MPI_SESSION_NULL, "session", argument));
+  return refuse(ErrorClass::session,
+                handle_text(world_.handles.sessions, handle, MPI_SESSION_NULL, "session", argument));
 }
 bool Call::bad_handle(MPI_Group handle, const char* argument) {
   lock_to_tell();
-  return refuse(ErrorClass::group, handle_text(world_.groups, handle, MPI_GROUP_NULL, "group", argument));
+  return refuse(ErrorClass::group, handle_text(world_.handles.groups, handle, MPI_GROUP_NULL, "group", argument));
 }
 bool Call::bad_handle(MPI_Info handle, const char* argument) {
-  return refuse(ErrorClass::info, handle_text(world_.infos, handle, MPI_INFO_NULL, "info object", argument));
+  return refuse(ErrorClass::info, handle_text(world_.handles.infos, handle, MPI_INFO_NULL, "info object", argument));
 }
 bool Call::bad_handle(MPI_Errhandler handle, const char* argument) {
   return refuse(ErrorClass::errhandler,
-                handle_text(world_.error_handlers, handle, MPI_ERRHANDLER_NULL, "error handler", argument));
+                handle_text(world_.handles.error_handlers, handle, MPI_ERRHANDLER_NULL, "error handler", argument));
 }
 bool Call::bad_handle(MPI_Message handle, const char* argument) {
   return refuse(ErrorClass::request,
-                handle_text(world_.messages, handle, MPI_MESSAGE_NULL, "matched message", argument));
+                handle_text(world_.handles.messages, handle, MPI_MESSAGE_NULL, "matched message", argument));
 }
 
 bool Call::bad_handle(MPI_File handle, const char* argument) {
-  return refuse(ErrorClass::file, handle_text(world_.files, handle, MPI_FILE_NULL, "file", argument));
+  return refuse(ErrorClass::file, handle_text(world_.handles.files, handle, MPI_FILE_NULL, "file", argument));
 }
 
 bool Call::bad_handle(MPI_Win handle, const char* argument) {
-  return refuse(ErrorClass::win, handle_text(world_.windows, handle, MPI_WIN_NULL, "window", argument));
+  return refuse(ErrorClass::win, handle_text(world_.handles.windows, handle, MPI_WIN_NULL, "window", argument));
 }
 
 void Call::blame_last(Ref<Window> window) {
@@ -259,7 +260,7 @@ void Call::blame_last(Ref<File> file) {
 
 bool Call::type_for_null_process(int peer, MPI_Datatype handle, Datatype*& object) {
   if (peer != kProcNull || handle != MPI_DATATYPE_NULL) return false;
-  object = &world_.predefined_types.get(type_id::kByte);
+  object = &world_.predefined.types.get(type_id::kByte);
   return true;
 }
 
@@ -484,7 +485,7 @@ int Call::tell(int error_class, const std::string& text) {
   }
   // Nobody to ask: MPI_COMM_SELF's handler while the World Model runs, else the initial one (9.3). A program that has
   // set one on MPI_COMM_WORLD only follows the rule before MPI 4.0 and gets what it expects.
-  if (!comm_ && !session_ && world_.process && world_.stage == World::Stage::initialised) {
+  if (!comm_ && !session_ && world_.process && world_.models.stage == World::Stage::initialised) {
     Process& process = *world_.process;
     comm_ = process.self().error_handler ? &process.self() : &process.world();
     if (!comm_->error_handler) comm_ = &process.self();

@@ -60,6 +60,7 @@ class Call {
 
   // --- For bodies.
   World& world() { return world_; }
+  Handles& handles() { return world_.handles; }
   /// Only while MPI runs.
   Process& process() { return *world_.process; }
   /// From now on others may need this rank while it computes (windows): begins to help, if it does not yet.
@@ -177,7 +178,7 @@ class Call {
   }
   /// After enter_shortly, which has visited its engine.
   bool get_visited(MPI_Comm handle, Communicator*& object, const char* argument) {
-    object = world_.comms.find(value_of(handle));
+    object = handles().comms.find(value_of(handle));
     if (!comm_) comm_ = object;
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
@@ -200,40 +201,40 @@ class Call {
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   bool get(MPI_Session handle, Session*& object, const char* argument) {
-    object = world_.sessions.find(value_of(handle));
+    object = handles().sessions.find(value_of(handle));
     if (!session_) session_ = object;
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   bool get(MPI_Group handle, Group*& object, const char* argument) {
-    object = world_.groups.find(value_of(handle));
+    object = handles().groups.find(value_of(handle));
     // "A group contains a reference to the session from which it was derived, and procedures on groups invoke the error
     // handler from that session" (9.3).
-    if (!session_ && object && object->session != 0) session_ = world_.sessions.find(uintptr_t(object->session));
+    if (!session_ && object && object->session != 0) session_ = handles().sessions.find(uintptr_t(object->session));
     if (object && checks()) [[unlikely]]
       check_session(*object);
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   bool get(MPI_Info handle, Info*& object, const char* argument) {
-    object = world_.infos.find(value_of(handle));
+    object = handles().infos.find(value_of(handle));
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   bool get(MPI_Errhandler handle, ErrorHandler*& object, const char* argument) {
-    object = world_.error_handlers.find(value_of(handle));
+    object = handles().error_handlers.find(value_of(handle));
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   bool get(MPI_Message handle, Message*& object, const char* argument) {
-    object = world_.messages.find(value_of(handle));
+    object = handles().messages.find(value_of(handle));
     if (object && object->comm) visit_all(*object->comm);
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   /// Only after blame_files.
   bool get(MPI_File handle, File*& object, const char* argument) {
-    object = world_.files.find(value_of(handle));
+    object = handles().files.find(value_of(handle));
     if (object) file_ = object;
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   bool get(MPI_Win handle, Window*& object, const char* argument) {
-    object = world_.windows.find(value_of(handle));
+    object = handles().windows.find(value_of(handle));
     if (object) {
       blame(object);
       if (world_.threads) [[unlikely]]
@@ -243,7 +244,7 @@ class Call {
   }
   /// Of functions that read (enter_reading).
   bool get_unlocked(MPI_Comm handle, Communicator*& object, const char* argument) {
-    object = world_.comms.find_unlocked(value_of(handle));
+    object = handles().comms.find_unlocked(value_of(handle));
     if (!comm_) comm_ = object;
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
@@ -252,15 +253,15 @@ class Call {
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   bool get_unlocked(MPI_Group handle, Group*& object, const char* argument) {
-    object = world_.groups.find_unlocked(value_of(handle));
+    object = handles().groups.find_unlocked(value_of(handle));
     if (!session_ && object && object->session != 0)
-      session_ = world_.sessions.find_unlocked(uintptr_t(object->session));
+      session_ = handles().sessions.find_unlocked(uintptr_t(object->session));
     if (object && checks()) [[unlikely]]
       check_session(*object);
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   bool get_unlocked(MPI_Request handle, Request*& object, const char* argument) {
-    object = world_.requests.find_unlocked(value_of(handle));
+    object = handles().requests.find_unlocked(value_of(handle));
     return TERN_LIKELY(object) || bad_handle(handle, argument);
   }
   bool get_or_null_unlocked(MPI_Request handle, Request*& object, const char* argument) {
@@ -285,36 +286,36 @@ class Call {
     return handle == MPI_REQUEST_NULL || get(handle, object, argument);
   }
   /// Null without an error when the handle is none.
-  Communicator* find(MPI_Comm handle) { return world_.comms.find(value_of(handle)); }
-  Group* find(MPI_Group handle) { return world_.groups.find(value_of(handle)); }
+  Communicator* find(MPI_Comm handle) { return handles().comms.find(value_of(handle)); }
+  Group* find(MPI_Group handle) { return handles().groups.find(value_of(handle)); }
   /// No request is predefined.
   Request* find(MPI_Request handle) {
-    Request* request = world_.requests.find_user(value_of(handle));
+    Request* request = handles().requests.find_user(value_of(handle));
     return TERN_LIKELY(request) ? request : find_in_engine(handle);
   }
   /// The request of a handle will be touched by calls that do not name it.
   [[gnu::cold]] void keep_from_short_calls(MPI_Request handle);
   Datatype* find(MPI_Datatype handle) { return world_.find_type(value_of(handle)); }
-  Keyval* find_keyval(int keyval) { return world_.keyvals.find(static_cast<unsigned>(keyval)); }
+  Keyval* find_keyval(int keyval) { return handles().keyvals.find(static_cast<unsigned>(keyval)); }
 
   // --- Objects to handles. `give` takes over one reference; null gives the null handle.
   void give(MPI_Comm* handle, Communicator* object) {
     if (object && !object->made_by) note_origin(*object, name_);
-    *handle = given(world_.comms, object, MPI_COMM_NULL);
+    *handle = given(handles().comms, object, MPI_COMM_NULL);
   }
-  void give(MPI_Group* handle, Group* object) { *handle = given(world_.groups, object, MPI_GROUP_NULL); }
-  void give(MPI_Datatype* handle, Datatype* object) { *handle = given(world_.types, object, MPI_DATATYPE_NULL); }
-  void give(MPI_Op* handle, Op* object) { *handle = given(world_.ops, object, MPI_OP_NULL); }
-  void give(MPI_Info* handle, Info* object) { *handle = given(world_.infos, object, MPI_INFO_NULL); }
-  void give(MPI_Session* handle, Session* object) { *handle = given(world_.sessions, object, MPI_SESSION_NULL); }
-  void give(MPI_Message* handle, Message* object) { *handle = given(world_.messages, object, MPI_MESSAGE_NULL); }
-  void give(MPI_File* handle, File* object) { *handle = given(world_.files, object, MPI_FILE_NULL); }
+  void give(MPI_Group* handle, Group* object) { *handle = given(handles().groups, object, MPI_GROUP_NULL); }
+  void give(MPI_Datatype* handle, Datatype* object) { *handle = given(handles().types, object, MPI_DATATYPE_NULL); }
+  void give(MPI_Op* handle, Op* object) { *handle = given(handles().ops, object, MPI_OP_NULL); }
+  void give(MPI_Info* handle, Info* object) { *handle = given(handles().infos, object, MPI_INFO_NULL); }
+  void give(MPI_Session* handle, Session* object) { *handle = given(handles().sessions, object, MPI_SESSION_NULL); }
+  void give(MPI_Message* handle, Message* object) { *handle = given(handles().messages, object, MPI_MESSAGE_NULL); }
+  void give(MPI_File* handle, File* object) { *handle = given(handles().files, object, MPI_FILE_NULL); }
   void give(MPI_Win* handle, Window* object) {
     if (world_.engines) world_.engines->note_use();
-    *handle = given(world_.windows, object, MPI_WIN_NULL);
+    *handle = given(handles().windows, object, MPI_WIN_NULL);
   }
   void give(MPI_Errhandler* handle, ErrorHandler* object) {
-    *handle = given(world_.error_handlers, object, MPI_ERRHANDLER_NULL);
+    *handle = given(handles().error_handlers, object, MPI_ERRHANDLER_NULL);
   }
   /// A request in which an error may still be found also remembers its communicator, or file.
   [[gnu::always_inline]] void give(MPI_Request* handle, Request* object) {
@@ -331,33 +332,34 @@ class Call {
         object->error_object = window_;
       }
     }
-    *handle = handle_of(world_.requests, object, MPI_REQUEST_NULL);
+    *handle = handle_of(handles().requests, object, MPI_REQUEST_NULL);
     if ((state_ & (kTimed | kChecked | kVisits)) && object) [[unlikely]]
       made_observed(*object, handle);
   }
   /// After a body: a null object means that the handle dies. The object is not touched.
-  void retire(MPI_Comm* handle, Communicator* object) { retired(world_.comms, handle, object, MPI_COMM_NULL); }
-  void retire(MPI_Group* handle, Group* object) { retired(world_.groups, handle, object, MPI_GROUP_NULL); }
-  void retire(MPI_Datatype* handle, Datatype* object) { retired(world_.types, handle, object, MPI_DATATYPE_NULL); }
-  void retire(MPI_Op* handle, Op* object) { retired(world_.ops, handle, object, MPI_OP_NULL); }
-  void retire(MPI_Info* handle, Info* object) { retired(world_.infos, handle, object, MPI_INFO_NULL); }
-  void retire(MPI_Session* handle, Session* object) { retired(world_.sessions, handle, object, MPI_SESSION_NULL); }
-  void retire(MPI_Message* handle, Message* object) { retired(world_.messages, handle, object, MPI_MESSAGE_NULL); }
-  void retire(MPI_File* handle, File* object) { retired(world_.files, handle, object, MPI_FILE_NULL); }
-  void retire(MPI_Win* handle, Window* object) { retired(world_.windows, handle, object, MPI_WIN_NULL); }
+  void retire(MPI_Comm* handle, Communicator* object) { retired(handles().comms, handle, object, MPI_COMM_NULL); }
+  void retire(MPI_Group* handle, Group* object) { retired(handles().groups, handle, object, MPI_GROUP_NULL); }
+  void retire(MPI_Datatype* handle, Datatype* object) { retired(handles().types, handle, object, MPI_DATATYPE_NULL); }
+  void retire(MPI_Op* handle, Op* object) { retired(handles().ops, handle, object, MPI_OP_NULL); }
+  void retire(MPI_Info* handle, Info* object) { retired(handles().infos, handle, object, MPI_INFO_NULL); }
+  void retire(MPI_Session* handle, Session* object) { retired(handles().sessions, handle, object, MPI_SESSION_NULL); }
+  void retire(MPI_Message* handle, Message* object) { retired(handles().messages, handle, object, MPI_MESSAGE_NULL); }
+  void retire(MPI_File* handle, File* object) { retired(handles().files, handle, object, MPI_FILE_NULL); }
+  void retire(MPI_Win* handle, Window* object) { retired(handles().windows, handle, object, MPI_WIN_NULL); }
   void retire(MPI_Errhandler* handle, ErrorHandler* object) {
-    retired(world_.error_handlers, handle, object, MPI_ERRHANDLER_NULL);
+    retired(handles().error_handlers, handle, object, MPI_ERRHANDLER_NULL);
   }
   void retire(MPI_Request* handle, Request* object) {
     if (object) return;
-    if (!world_.requests.try_retire(value_of(*handle))) [[unlikely]]
+    if (!handles().requests.try_retire(value_of(*handle))) [[unlikely]]
       retire_in_engine(*handle);
     *handle = MPI_REQUEST_NULL;
   }
 
   /// The request of a handle, to be finished: the handle dies unless the request is persistent. Null: none.
   Request* take(MPI_Request* handle) {
-    Request* request = world_.requests.take_user(value_of(*handle), [](const Request& r) { return !r.persistent(); });
+    Request* request =
+        handles().requests.take_user(value_of(*handle), [](const Request& r) { return !r.persistent(); });
     if (!request) [[unlikely]]
       return take_from_engine(handle);
     if (!request->persistent()) *handle = MPI_REQUEST_NULL;
@@ -408,7 +410,7 @@ class Call {
   }
 
   /// Before a communicator is freed: sends what is in its attached buffer.
-  bool drop_buffer(Communicator& comm) { return TERN_LIKELY(world_.comm_buffers.empty()) || flush_and_drop(comm); }
+  bool drop_buffer(Communicator& comm) { return TERN_LIKELY(world_.buffers.comms.empty()) || flush_and_drop(comm); }
 
   // --- Getting out with an error: tells the error handler, returns the class.
   [[gnu::cold]] int fail();

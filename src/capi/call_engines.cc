@@ -23,7 +23,7 @@ void Call::visit_all(const Communicator& comm) {
 void Call::enter_to_visit(MPI_Comm handle, int tag) {
   world_.lock->acquire();
   if (!world_.engines || !world_.engines->in_use()) return;
-  Communicator* comm = world_.comms.find(value_of(handle));
+  Communicator* comm = world_.handles.comms.find(value_of(handle));
   if (comm && comm->has_engine()) visit(*comm->engine(tag), true);
 }
 
@@ -69,7 +69,7 @@ void Call::give_to_engine(Request& request, MPI_Request* handle) {
   for (uint32_t i = 0; i < world_.process->engines()->count(); ++i) {
     Engine& engine = (*world_.process->engines())[i];
     if (!(engines_ & 1u << i) || engine.p2p.context_of(request) == 0) continue;
-    world_.requests.retire(value_of(*handle));
+    world_.handles.requests.retire(value_of(*handle));
     request.handle = 0;
     *handle = handle_of(world_.requests_of(engine), &request, MPI_REQUEST_NULL);
     if (!request.persistent()) forget_communicator(request);

@@ -31,13 +31,13 @@ void CheckedThreads::enter(const char* call, bool any_time) {
     inside_.push_back({self, call, 1, any_time});
   }
   if (any_time) return;
-  if (other && world_.thread_level < MPI_THREAD_MULTIPLE) {
+  if (other && world_.models.thread_level < MPI_THREAD_MULTIPLE) {
     world_.abort_job(MPI_ERR_OTHER, fmt::format("TERN_CHECK: two threads are in MPI at the same time, which needs "
                                                 "MPI_THREAD_MULTIPLE: one is in {}, one calls {}",
                                                 other, findings_.place()));
   }
-  if (world_.thread_level > MPI_THREAD_FUNNELED || told_ || self == world_.main_thread ||
-      world_.main_thread == std::thread::id())
+  if (world_.models.thread_level > MPI_THREAD_FUNNELED || told_ || self == world_.models.main_thread ||
+      world_.models.main_thread == std::thread::id())
     return;
   told_ = true;
   findings_.report(
@@ -75,7 +75,7 @@ void CheckedThreads::check_finalize() {
                                  "each other before (MPI 5.0, 11.6.2).",
                                  findings_.place(), other));
   }
-  if (self != world_.main_thread && world_.main_thread != std::thread::id())
+  if (self != world_.models.main_thread && world_.models.main_thread != std::thread::id())
     findings_.report(fmt::format("{} is called by another thread than MPI_Init (MPI 5.0, 11.6.2)", findings_.place()));
 }
 
@@ -85,7 +85,7 @@ size_t CheckedThreads::count() {
 }
 
 void CheckedThreads::check_count() {
-  const size_t threads = world_.thread_level == MPI_THREAD_SINGLE ? count() : 1;
+  const size_t threads = world_.models.thread_level == MPI_THREAD_SINGLE ? count() : 1;
   if (threads == 1) return;
   findings_.report(
       fmt::format("the program has {} threads at MPI_Finalize, but MPI was initialised for one only "

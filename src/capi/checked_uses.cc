@@ -35,13 +35,13 @@ void CheckedUses::pause() {
 }
 
 void CheckedUses::begin_alone(check::Sharing::Object object) {
-  if (world_.thread_level < MPI_THREAD_MULTIPLE) return;
+  if (world_.models.thread_level < MPI_THREAD_MULTIPLE) return;
   sharing_.begin(object, true);
   pause();
 }
 
 void CheckedUses::share(const Shared& shared) {
-  if (world_.thread_level < MPI_THREAD_MULTIPLE) return;
+  if (world_.models.thread_level < MPI_THREAD_MULTIPLE) return;
   sharing_.begin(check::Sharing::communicator(shared.context), false);
   if (!shared.type->is_predefined()) sharing_.begin(check::Sharing::object(shared.type), false);
 }

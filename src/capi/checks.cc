@@ -28,7 +28,7 @@ Checks::Checks(World& world, bool fatal)
   world.process->p2p().endpoints().register_kinds(wire::kFirstCheckKind, wire::kLastCheckKind, *this);
 }
 
-Request* Checks::find_request(int32_t handle) const { return world_.requests.find_user(uintptr_t(handle)); }
+Request* Checks::find_request(int32_t handle) const { return world_.handles.requests.find_user(uintptr_t(handle)); }
 
 std::string Checks::place() const {
   std::string call = world_.call_name ? world_.call_name : "MPI";
@@ -89,7 +89,7 @@ Error Checks::send(const SendArguments& arguments, Count count, const Datatype& 
   Request* request = messages_.isend(synchronous, count, type);
   // Where there are sessions a peer may go on after its MPI_Finalize (MPI 5.0, 11.3).
   world_.process->progress().wait_until(
-      [&] { return request->complete() || (!world_.sessions_used && messages_.finalizes(arguments.peer)); });
+      [&] { return request->complete() || (!world_.models.sessions_used && messages_.finalizes(arguments.peer)); });
   if (!request->complete()) {
     report(fmt::format("the message of {} with tag {} was never received: rank {} of the job is in MPI_Finalize",
                        place(), arguments.tag, arguments.peer));

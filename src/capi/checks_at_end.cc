@@ -37,10 +37,10 @@ void Checks::report_left(const Table& table, const char* one, const char* many, 
 
 // A message of a session may be received after MPI_Finalize, one of a session that has not begun here, too (11.3).
 bool Checks::may_be_of_session(uint64_t context) const {
-  if (!world_.sessions_used) return false;
+  if (!world_.models.sessions_used) return false;
   const auto same = [&](const Communicator& comm) { return comm.context() >> 2 == context >> 2; };
   bool of_world = same(world_.process->world()) || same(world_.process->self());
-  world_.comms.for_each([&](const Communicator& comm) { of_world |= comm.from_session == 0 && same(comm); });
+  world_.handles.comms.for_each([&](const Communicator& comm) { of_world |= comm.from_session == 0 && same(comm); });
   return !of_world;
 }
 
@@ -66,27 +66,27 @@ Error Checks::finalize() {
   threads_.check_count();
   // Beside an open session the World Model owns only what was made from its communicators and groups.
   const bool session_open = world_.running > 1;
-  report_left(world_.comms, "communicator is", "communicators are", "not freed", [&](const Communicator& comm) {
+  report_left(world_.handles.comms, "communicator is", "communicators are", "not freed", [&](const Communicator& comm) {
     // The parents' communicator was made without being asked for.
     return &comm != world_.parent && !(session_open && comm.from_session != 0);
   });
-  report_left(world_.groups, "group is", "groups are", "not freed",
+  report_left(world_.handles.groups, "group is", "groups are", "not freed",
               [&](const Group& group) { return !(session_open && group.session != 0); });
   if (session_open) return {};
-  report_left(world_.requests, "request is", "requests are", "not completed",
+  report_left(world_.handles.requests, "request is", "requests are", "not completed",
               [](const Request& request) { return !request.persistent() || request.active(); });
-  report_left(world_.requests, "persistent request is", "persistent requests are", "not freed",
+  report_left(world_.handles.requests, "persistent request is", "persistent requests are", "not freed",
               [](const Request& request) { return request.persistent() && !request.active(); });
   const auto all = [](const auto&) { return true; };
-  report_left(world_.messages, "matched message is", "matched messages are", "not received", all);
-  report_left(world_.windows, "window is", "windows are", "not freed", all);
-  report_left(world_.files, "file is", "files are", "not closed", all);
+  report_left(world_.handles.messages, "matched message is", "matched messages are", "not received", all);
+  report_left(world_.handles.windows, "window is", "windows are", "not freed", all);
+  report_left(world_.handles.files, "file is", "files are", "not closed", all);
   // Some datatypes are predefined though they have no name (19.1.9).
-  report_left(world_.types, "datatype is", "datatypes are", "not freed",
+  report_left(world_.handles.types, "datatype is", "datatypes are", "not freed",
               [](const Datatype& type) { return !type.is_predefined(); });
-  report_left(world_.ops, "operator is", "operators are", "not freed", all);
+  report_left(world_.handles.ops, "operator is", "operators are", "not freed", all);
   // These may be freed after MPI_Finalize, too (11.4.1): worth a line, but no error that ends the job.
-  if (!fatal_) report_left(world_.infos, "info object is", "info objects are", "not freed", all);
+  if (!fatal_) report_left(world_.handles.infos, "info object is", "info objects are", "not freed", all);
   return {};
 }
 

@@ -86,7 +86,7 @@ inline Error run(Call& call, Communicator& comm, Operation operation, const Oper
   if (call.checks()) [[unlikely]] {
     if (Error error = check_collective(call, comm, operation, operands, Mode::blocking)) return error;
   }
-  if (call.world().thread_level == MPI_THREAD_MULTIPLE) [[unlikely]]
+  if (call.world().models.thread_level == MPI_THREAD_MULTIPLE) [[unlikely]]
     return run_among_threads(call, comm, operation, operands);
   Request* none = nullptr;
   return collective(comm, operation, operands, Mode::blocking, none);

@@ -182,7 +182,7 @@ Error Comm_free(Call& call, Communicator*& comm) {
     checks->uses_alone(*comm);
   if (Error error = comm->attributes.clear(*comm)) return error;
   call.blame(static_cast<Communicator*>(nullptr));
-  call.world().comm_buffers.erase(comm);
+  call.world().buffers.comms.erase(comm);
   if (comm == call.world().parent) call.world().parent = nullptr;
   Ref<Communicator>::adopt(comm).reset();
   comm = nullptr;

@@ -10,7 +10,7 @@ namespace tern::capi {
 /// The rank's means of making communicators.
 inline create::Maker maker_of(Call& call) {
   Process& process = call.process();
-  return {process.environment(), call.world().predefined_types.get(int(value_of(MPI_BYTE))), process.peers(),
+  return {process.environment(), call.world().predefined.types.get(int(value_of(MPI_BYTE))), process.peers(),
           [&process] { return process.new_context(); }};
 }
 

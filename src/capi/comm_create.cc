@@ -200,8 +200,8 @@ Error Comm_disconnect(Call& call, Communicator*& comm) {
   Communicator* leaving = comm;
   call.process().progress().wait_until([&] {
     if (leaving->freed_requests != 0 || buffer_for(world, *leaving).holds(*leaving)) return false;
-    bool pending = world.buffer.holds(*leaving);
-    world.requests.for_each([&](Request& r) { pending |= r.error_object == leaving && !r.complete(); });
+    bool pending = world.buffers.rank.holds(*leaving);
+    world.handles.requests.for_each([&](Request& r) { pending |= r.error_object == leaving && !r.complete(); });
     leaving->for_each_engine([&](Engine& engine) {
       world.requests_of(engine).for_each(
           [&](Request& r) { pending |= !r.complete() && engine.p2p.context_of(r) == leaving->context(); });

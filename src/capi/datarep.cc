@@ -24,7 +24,7 @@ class UserRepresentation final : public io::Representation {
 
   Error length_of(const Kind& kind, Count& bytes) const override {
     Datatype* type = kind.id != 0 ? world_.find_type(uintptr_t(kind.id))
-                                  : world_.predefined_types.value_index(*world_.find_type(uintptr_t(kind.value_id)),
+                                  : world_.predefined.types.value_index(*world_.find_type(uintptr_t(kind.value_id)),
                                                                         *world_.find_type(uintptr_t(kind.index_id)));
     LentType lent(world_, *type);
     MPI_Aint extent = 0;

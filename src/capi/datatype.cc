@@ -138,19 +138,19 @@ Error Type_get_contents(Call& call, Datatype& datatype, int max_integers, int ma
 // --- Predefined datatypes by their properties. They belong to the World; their handles hold no reference.
 
 Error Type_create_f90_real(Call& call, int p, int r, Datatype*& newtype) {
-  return call.world().predefined_types.f90_real(p, r, newtype);
+  return call.world().predefined.types.f90_real(p, r, newtype);
 }
 
 Error Type_create_f90_complex(Call& call, int p, int r, Datatype*& newtype) {
-  return call.world().predefined_types.f90_complex(p, r, newtype);
+  return call.world().predefined.types.f90_complex(p, r, newtype);
 }
 
 Error Type_create_f90_integer(Call& call, int r, Datatype*& newtype) {
-  return call.world().predefined_types.f90_integer(r, newtype);
+  return call.world().predefined.types.f90_integer(r, newtype);
 }
 
 Error Type_get_value_index(Call& call, Datatype& value_type, Datatype& index_type, Datatype*& pair_type) {
-  pair_type = call.world().predefined_types.value_index(value_type, index_type);
+  pair_type = call.world().predefined.types.value_index(value_type, index_type);
   return {};
 }
 
@@ -164,7 +164,7 @@ Error Type_match_size(Call& call, int typeclass, int size, Datatype*& datatype) 
       return Error(ErrorClass::arg, "argument 'typeclass' is " + std::to_string(typeclass) +
                                         "; pass MPI_TYPECLASS_INTEGER, MPI_TYPECLASS_REAL or MPI_TYPECLASS_COMPLEX");
   }
-  datatype = call.world().predefined_types.match_size(type_class, size);
+  datatype = call.world().predefined.types.match_size(type_class, size);
   if (datatype) return {};
   return Error(ErrorClass::arg, "no datatype of that class has " + std::to_string(size) + " bytes");
 }

@@ -92,14 +92,14 @@ struct DebugLayout {
   }
 
   static void handles(DebugView& view, capi::World& world) {
-    using Table = decltype(world.comms);
+    using Table = decltype(world.handles.comms);
     using Slot = Table::Slot;
-    view.communicators = at(&world.comms.slots_);
-    view.requests = at(&world.requests.slots_);
-    view.predefined_communicators = at(&world.comms.predefined_);
+    view.communicators = at(&world.handles.comms.slots_);
+    view.requests = at(&world.handles.requests.slots_);
+    view.predefined_communicators = at(&world.handles.comms.predefined_);
     view.predefined_count = uint32_t(Table::kLastPredefined - Table::kFirstPredefined + 1);
     view.handle = {sizeof(Slot), offsetof(Slot, object), offsetof(Slot, next_free)};
-    static_assert(sizeof(Slot) == sizeof(decltype(world.requests)::Slot));
+    static_assert(sizeof(Slot) == sizeof(decltype(world.handles.requests)::Slot));
     using C = Communicator;
     view.communicator = {offsetof(C, context_), offsetof(C, local_),  offsetof(C, remote_), offsetof(C, rank_),
                          offsetof(C, name),     offsetof(C, made_by), offsetof(C, handle),  0};

@@ -57,7 +57,7 @@ Error Get_library_version(Call& call, char* version, int& resultlen) {
 
 Error Get_processor_name(Call& call, char* name, int& resultlen) {
   char host[MPI_MAX_PROCESSOR_NAME] = "";
-  if (const std::string& simulated = call.world().node_name; !simulated.empty()) {
+  if (const std::string& simulated = call.world().host.node_name; !simulated.empty()) {
     copy_text(simulated, MPI_MAX_PROCESSOR_NAME, name, resultlen);
     return {};
   }

@@ -89,11 +89,11 @@ Error Session_get_errhandler(Call& call, Session& session, ErrorHandler*& errhan
 }
 Error File_set_errhandler(Call& call, File* file, ErrorHandler& errhandler) {
   if (Error error = check_fit(errhandler, Kind::file, "files")) return error;
-  (file ? file->error_handler : call.world().file_handler) = Ref<ErrorHandler>::share(&errhandler);
+  (file ? file->error_handler : call.world().handlers.of_files) = Ref<ErrorHandler>::share(&errhandler);
   return {};
 }
 Error File_get_errhandler(Call& call, File* file, ErrorHandler*& errhandler) {
-  errhandler = for_user(file ? *file->error_handler : *call.world().file_handler);
+  errhandler = for_user(file ? *file->error_handler : *call.world().handlers.of_files);
   return {};
 }
 

@@ -40,7 +40,7 @@ Error File_open(Call& call, Communicator& comm, const char* filename, int amode,
   if (Error error = intra_only(comm)) return error;
   std::unique_ptr<io::File> opened;
   if (Error error = io::File::open(call.process().files(), comm, filename, amode, info, opened)) return error;
-  fh = new File(std::move(opened), call.world().file_handler);
+  fh = new File(std::move(opened), call.world().handlers.of_files);
   fh->memory_kinds = memory_kinds_of(call.world(), comm.from_session);
   return {};
 }

@@ -13,7 +13,7 @@ namespace {
 /// One reference for the user's handle; MPI_GROUP_EMPTY, like all predefined handles, is not counted. What is derived
 /// from `parent` refers to its session.
 Group* hand_out_group(Call& call, Ref<Group> group, const Group& parent) {
-  if (group->size() == 0) return call.world().empty_group.get();
+  if (group->size() == 0) return call.world().predefined.empty_group.get();
   group->session = parent.session;
   return group.release();
 }

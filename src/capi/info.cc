@@ -33,7 +33,7 @@ Error check_key(const char* key) {
 }
 
 Error check_writable(Call& call, const Info& info) {
-  if (&info != &call.world().environment) return {};
+  if (&info != &call.world().predefined.environment) return {};
   return Error(ErrorClass::info, "MPI_INFO_ENV cannot be changed. Change a duplicate of it (MPI_Info_dup).");
 }
 

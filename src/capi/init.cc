@@ -16,23 +16,23 @@ namespace {
 
 Error init(Call& call, int required, int* argc, char*** argv) {
   World& world = call.world();
-  if (world.stage == World::Stage::initialised) {
+  if (world.models.stage == World::Stage::initialised) {
     return Error(ErrorClass::other, "called twice. MPI_Initialized tells whether MPI_Init was called.");
   }
-  if (world.stage == World::Stage::finalized) {
+  if (world.models.stage == World::Stage::finalized) {
     return Error(ErrorClass::other,
                  "called after MPI_Finalize. MPI_COMM_WORLD can be had once only; sessions "
                  "(MPI_Session_init) can "
                  "be had again.");
   }
   if (Error error = world.start(required)) return error;
-  world.main_thread = std::this_thread::get_id();
-  world.stage = World::Stage::initialised;
+  world.models.main_thread = std::this_thread::get_id();
+  world.models.stage = World::Stage::initialised;
   Process& process = *world.process;
-  world.comms.set_predefined(value_of(MPI_COMM_WORLD), &process.world());
-  world.comms.set_predefined(value_of(MPI_COMM_SELF), &process.self());
-  fill_environment(world.environment, argc ? *argc : 0, argv ? *argv : nullptr, &process);
-  world.infos.set_predefined(value_of(MPI_INFO_ENV), &world.environment);
+  world.handles.comms.set_predefined(value_of(MPI_COMM_WORLD), &process.world());
+  world.handles.comms.set_predefined(value_of(MPI_COMM_SELF), &process.self());
+  fill_environment(world.predefined.environment, argc ? *argc : 0, argv ? *argv : nullptr, &process);
+  world.handles.infos.set_predefined(value_of(MPI_INFO_ENV), &world.predefined.environment);
   return meet_parents(call);
 }
 
@@ -49,24 +49,24 @@ Error Init_thread(Call& call, int* argc, char*** argv, int required, int& provid
                                               required));
   }
   if (Error error = init(call, required, argc, argv)) return error;
-  provided = call.world().thread_level;
+  provided = call.world().models.thread_level;
   return {};
 }
 
 Error Initialized(Call& call, bool& flag) {
-  flag = call.world().stage != World::Stage::before;
+  flag = call.world().models.stage != World::Stage::before;
   return {};
 }
 
 Error Finalized(Call& call, bool& flag) {
-  flag = call.world().stage == World::Stage::finalized;
+  flag = call.world().models.stage == World::Stage::finalized;
   return {};
 }
 
 Error Finalize(Call& call) {
   World& world = call.world();
-  if (world.forked && world.stage == World::Stage::initialised) {
-    world.stage = World::Stage::finalized;
+  if (world.forked && world.models.stage == World::Stage::initialised) {
+    world.models.stage = World::Stage::finalized;
     world.running = 0;
     std::fprintf(
         stderr,
@@ -75,11 +75,11 @@ Error Finalize(Call& call) {
         world.rank());
     return {};
   }
-  if (world.stage != World::Stage::initialised) {
-    return Error(ErrorClass::other, world.stage == World::Stage::before ? "called without MPI_Init. Sessions "
-                                                                          "end with MPI_Session_finalize."
-                                                                        : "called twice. MPI_Finalized tells "
-                                                                          "whether MPI_Finalize was called.");
+  if (world.models.stage != World::Stage::initialised) {
+    return Error(ErrorClass::other, world.models.stage == World::Stage::before ? "called without MPI_Init. Sessions "
+                                                                                 "end with MPI_Session_finalize."
+                                                                               : "called twice. MPI_Finalized tells "
+                                                                                 "whether MPI_Finalize was called.");
   }
   Process& process = *world.process;
   // First of all, as if MPI_COMM_SELF were freed: its attributes go, last set first, while MPI still works
@@ -90,23 +90,23 @@ Error Finalize(Call& call) {
   } else {
     tell_of_requests(world);
   }
-  if (world.buffer.attached()) world.buffer.flush(process.progress());
-  for (auto& [comm, buffer] : world.comm_buffers) buffer->flush(process.progress());
-  world.comm_buffers.clear();
-  world.stage = World::Stage::finalized;
-  world.comms.set_predefined(value_of(MPI_COMM_WORLD), nullptr);
-  world.comms.set_predefined(value_of(MPI_COMM_SELF), nullptr);
-  world.infos.set_predefined(value_of(MPI_INFO_ENV), nullptr);
+  if (world.buffers.rank.attached()) world.buffers.rank.flush(process.progress());
+  for (auto& [comm, buffer] : world.buffers.comms) buffer->flush(process.progress());
+  world.buffers.comms.clear();
+  world.models.stage = World::Stage::finalized;
+  world.handles.comms.set_predefined(value_of(MPI_COMM_WORLD), nullptr);
+  world.handles.comms.set_predefined(value_of(MPI_COMM_SELF), nullptr);
+  world.handles.infos.set_predefined(value_of(MPI_INFO_ENV), nullptr);
   return world.stop();
 }
 
 Error Query_thread(Call& call, int& provided) {
-  provided = call.world().thread_level;
+  provided = call.world().models.thread_level;
   return {};
 }
 
 Error Is_thread_main(Call& call, bool& flag) {
-  flag = std::this_thread::get_id() == call.world().main_thread;
+  flag = std::this_thread::get_id() == call.world().models.main_thread;
   return {};
 }
 

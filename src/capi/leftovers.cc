@@ -19,8 +19,8 @@ constexpr const char* kWhere = " (TERN_CHECK=1 names the places)";
 // Another library may have called it for the program. (Where there are sessions the rank ends at exit.)
 std::string place_of_finalize(const World& world) {
   char place[200];
-  if (world.sessions_used || world.simulated() || !call_sites().describe(walk_stack(), false, place, sizeof place) ||
-      place[0] == '\0')
+  if (world.models.sessions_used || world.simulated() ||
+      !call_sites().describe(walk_stack(), false, place, sizeof place) || place[0] == '\0')
     return {};
   return fmt::format(". MPI_Finalize was called at {}", place);
 }
@@ -29,15 +29,15 @@ std::string place_of_finalize(const World& world) {
 
 void tell_of_requests(const World& world) {
   const Log& log = world.process->log();
-  if (world.main_thread != std::this_thread::get_id())
+  if (world.models.main_thread != std::this_thread::get_id())
     log.warn("MPI_Finalize is called by another thread than MPI_Init (MPI 5.0, 11.6.2)");
   if (world.running > 1) return;  // a session that goes on may own them (11.3)
   size_t left = 0;
   const auto count = [&](const Request& request) { left += !request.persistent() || request.active(); };
-  world.requests.for_each(count);
+  world.handles.requests.for_each(count);
   if (Engines* engines = world.process->engines()) {
     engines->close();
-    for (const auto& requests : world.engine_requests) requests->for_each(count);
+    for (const auto& requests : world.handles.engine_requests) requests->for_each(count);
   }
   if (left == 0) return;
   log.warn(fmt::format("at MPI_Finalize {} not completed: MPI_Wait or MPI_Test was not called for {}{}",
@@ -68,9 +68,9 @@ void tell_of_messages(World& world) {
 }
 
 InCollective::InCollective(World& world, const Communicator& comm) : world_(world), comm_(comm) {
-  auto& inside = world.in_collectives;
-  if (!world.told_of_collectives && std::find(inside.begin(), inside.end(), &comm) != inside.end()) {
-    world.told_of_collectives = true;
+  auto& inside = world.collectives.inside;
+  if (!world.collectives.told && std::find(inside.begin(), inside.end(), &comm) != inside.end()) {
+    world.collectives.told = true;
     world.process->log().warn(
         fmt::format("two threads are in collective operations of {} at the same time. Let one thread at a time call "
                     "them, or give each thread a communicator of its own (MPI 5.0, 11.6.2){}",
@@ -80,7 +80,7 @@ InCollective::InCollective(World& world, const Communicator& comm) : world_(worl
 }
 
 InCollective::~InCollective() {
-  auto& inside = world_.in_collectives;
+  auto& inside = world_.collectives.inside;
   inside.erase(std::find(inside.begin(), inside.end(), &comm_));
 }
 

@@ -50,8 +50,8 @@ bool supports_memory_kinds(std::string_view list) {
 }
 
 std::string memory_kinds_of(World& world, int32_t session) {
-  const Session* from = session != 0 ? world.sessions.find(uintptr_t(session)) : nullptr;
-  const Info& info = from ? from->info : world.environment;
+  const Session* from = session != 0 ? world.handles.sessions.find(uintptr_t(session)) : nullptr;
+  const Info& info = from ? from->info : world.predefined.environment;
   const std::string* kinds = info.find(kKey);
   return supported_memory_kinds(kinds);
 }

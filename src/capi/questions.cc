@@ -145,13 +145,13 @@ void begin_to_answer(World& world) {
   if (wish && *wish && is_default(SIGUSR1)) handle(SIGUSR1, on_user_question);
   const int to = process.launcher().report_descriptor();
   static int signal = 0;  // the same when sessions start the library anew
-  page = world.page;
+  page = world.counts.page;
   if ((to < 0 && !page) || (signal == 0 && (signal = choose_signal()) == 0)) return;
   mpiexec.store(to);
   handle(signal, on_question);
   if (page) page->signal = signal;
   if (to < 0) return;
-  const std::string hello = hello_line(signal, activity_of(*world.counters, page));
+  const std::string hello = hello_line(signal, activity_of(*world.counts.rank, page));
   static_cast<void>(!send(to, hello.data(), hello.size(), MSG_NOSIGNAL));
 }
 

@@ -90,7 +90,7 @@ Error Probe(Call& call, int source, int tag, Communicator& comm, MPI_Status* sta
 Error Improbe(Call& call, int source, int tag, Communicator& comm, bool& flag, Message*& message, MPI_Status* status) {
   Status found = kProcNullStatus;
   if (source == kProcNull) {
-    message = &call.world().no_proc;
+    message = &call.world().predefined.no_proc;
   } else if (MatchedMessage* matched = comm.p2p(tag).improbe(source, tag, comm.context(), found)) {
     comm.add_ref();
     message = new Message(matched, comm.p2p(tag), &comm);
@@ -103,7 +103,7 @@ Error Improbe(Call& call, int source, int tag, Communicator& comm, bool& flag, M
 Error Mprobe(Call& call, int source, int tag, Communicator& comm, Message*& message, MPI_Status* status) {
   Status found = kProcNullStatus;
   if (source == kProcNull) {
-    message = &call.world().no_proc;
+    message = &call.world().predefined.no_proc;
   } else {
     MatchedMessage* matched = comm.p2p(tag).mprobe(source, tag, comm.context(), found);
     comm.add_ref();
@@ -114,7 +114,7 @@ Error Mprobe(Call& call, int source, int tag, Communicator& comm, Message*& mess
 }
 
 Error Mrecv(Call& call, void* buf, Count count, Datatype& datatype, Message*& message, MPI_Status* status) {
-  if (message == &call.world().no_proc) {
+  if (message == &call.world().predefined.no_proc) {
     put_status(status, kProcNullStatus);
     message = nullptr;
     return {};
@@ -129,7 +129,7 @@ Error Mrecv(Call& call, void* buf, Count count, Datatype& datatype, Message*& me
 }
 
 Error Imrecv(Call& call, void* buf, Count count, Datatype& datatype, Message*& message, Request*& request) {
-  if (message == &call.world().no_proc) {
+  if (message == &call.world().predefined.no_proc) {
     request = call.process().p2p().completed(kProcNullStatus);
     message = nullptr;
     return {};

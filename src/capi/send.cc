@@ -8,7 +8,7 @@ namespace tern::capi {
 
 namespace {
 
-const Datatype& byte_type(World& world) { return world.predefined_types.get(type_id::kByte); }
+const Datatype& byte_type(World& world) { return world.predefined.types.get(type_id::kByte); }
 
 // With TERN_CHECK, or a message engine. Out of line: without it a send would save more registers.
 [[gnu::noinline]] Error send_specially(Call& call, const SendArguments& arguments, Communicator& comm) {

@@ -114,7 +114,7 @@ Error Sendrecv_replace(Call& call, void* buf, Count count, Datatype& datatype, i
                        int recvtag, Communicator& comm, MPI_Status* status) {
   std::vector<std::byte> copy;
   if (dest != kProcNull) copy = packed_copy(buf, count, datatype);
-  const Datatype& bytes = call.world().predefined_types.get(type_id::kByte);
+  const Datatype& bytes = call.world().predefined.types.get(type_id::kByte);
   return exchange(call, copy.data(), static_cast<Count>(copy.size()), bytes, dest, sendtag, buf, count, datatype,
                   source, recvtag, comm, status, datatype, count);
 }
@@ -133,7 +133,7 @@ Error Isendrecv_replace(Call& call, void* buf, Count count, Datatype& datatype, 
   if (dest != kProcNull) copy = packed_copy(buf, count, datatype);
   Count bytes = static_cast<Count>(copy.size());
   auto* both = new SendReceive(std::move(copy));
-  request = begin_exchange(both, both->packed(), bytes, call.world().predefined_types.get(type_id::kByte), dest,
+  request = begin_exchange(both, both->packed(), bytes, call.world().predefined.types.get(type_id::kByte), dest,
                            sendtag, buf, count, datatype, source, recvtag, comm);
   return {};
 }

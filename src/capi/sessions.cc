@@ -51,7 +51,7 @@ const char* thread_level_name(int level) {
 }
 
 Session* session_of(World& world, Communicator& comm) {
-  return comm.from_session ? world.sessions.find(uintptr_t(comm.from_session)) : nullptr;
+  return comm.from_session ? world.handles.sessions.find(uintptr_t(comm.from_session)) : nullptr;
 }
 
 namespace body {
@@ -77,16 +77,16 @@ Error Session_init(Call& call, Info* info, ErrorHandler& errhandler, Session*& s
     }
   }
   if (!error) {
-    world.sessions_used = true;
+    world.models.sessions_used = true;
     error = world.start(level);
   }
   if (error) {
     // The handler of the call hears of it (11.3.1), so the half-made session must live until then.
-    world.failed_session = std::move(fresh);
-    call.blame(world.failed_session.get());
+    world.models.failed_session = std::move(fresh);
+    call.blame(world.models.failed_session.get());
     return error;
   }
-  fresh->info.set("thread_level", thread_level_name(std::max(level, world.thread_level)));
+  fresh->info.set("thread_level", thread_level_name(std::max(level, world.models.thread_level)));
   // "Takes precedence over a value supplied as an argument to an MPI startup mechanism" (11.4.3).
   const StartInfo start = start_info();
   const std::string* kinds = info ? info->find("mpi_memory_alloc_kinds") : nullptr;
@@ -101,7 +101,7 @@ Error Session_finalize(Call& call, Session*& session) {
   if (session->buffer.attached()) session->buffer.flush(call.process().progress());
   Error error = world.stop();
   // The call may still have to ask the session's error handler.
-  world.failed_session.reset(session);
+  world.models.failed_session.reset(session);
   if (!error) call.blame(static_cast<Session*>(nullptr));
   session = nullptr;
   return error;

@@ -215,7 +215,7 @@ Error Comm_spawn_multiple(Call& call, int count, char* array_of_commands[], char
     if (count < 1 || !array_of_commands || !array_of_maxprocs || !array_of_info)
       wrong = Error(ErrorClass::arg, "argument 'count' is less than 1, or an array is null");
     for (int i = 0; i < count && !wrong; ++i) {
-      const Info* info = call.world().infos.find(value_of(array_of_info[i]));
+      const Info* info = call.world().handles.infos.find(value_of(array_of_info[i]));
       if (i == 0) first = info;
       requested.push_back(uint64_t(std::max(array_of_maxprocs[i], 0)));
       wrong = add_program(array_of_commands[i], array_of_argv ? array_of_argv[i] : nullptr, array_of_maxprocs[i], info,

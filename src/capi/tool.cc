@@ -143,7 +143,7 @@ Error T_finalize(Call& call) {
   if (--tools.users > 0) return {};
   for (auto& session : tools.sessions) {
     for (auto& counter : session->counters) {
-      if (counter->running && counter->row->counter_class == CounterClass::timer) --call.world().counters->timing;
+      if (counter->running && counter->row->counter_class == CounterClass::timer) --call.world().counts.rank->timing;
     }
   }
   tools.events = nullptr;  // stops listening

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -63,6 +64,8 @@ struct ToolState {
   std::vector<std::unique_ptr<ToolControl>> controls;
   std::vector<std::unique_ptr<ToolSession>> sessions;
   std::unique_ptr<ToolEvents> events;  ///< null: nobody has asked for any
+  /// Tunables that the program has set (MPI_T control variables), by name.
+  std::map<std::string, std::string> settings;
 };
 
 /// Gives a string back (15.3.3): `length` is the room on the way in, what the whole string needs on the way out (the

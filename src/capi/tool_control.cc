@@ -37,7 +37,7 @@ MPI_Datatype datatype_of(const TunableRow& row) {
 
 /// What the program has set, else the running Process's value, else what one started now would have.
 std::string current_value(World& world, const TunableRow& row) {
-  if (auto set = world.settings.find(row.name); set != world.settings.end()) return set->second;
+  if (auto set = world.tools.settings.find(row.name); set != world.tools.settings.end()) return set->second;
   if (world.process) return world.process->tunables().get(row.name);
   Tunables tunables;
   Configuration configuration;
@@ -133,7 +133,7 @@ Error T_cvar_write(Call& call, MPI_T_cvar_handle handle, const void* buf) {
   const bool at_once = std::string_view(row.name) == "check_arguments";
   if (world.process && !at_once) {
     // A Process that ends with MPI_Finalize may be followed by another one, for a session.
-    return Error(world.sessions_used ? MPI_T_ERR_CVAR_SET_NEVER : MPI_T_ERR_CVAR_SET_NOT_NOW,
+    return Error(world.models.sessions_used ? MPI_T_ERR_CVAR_SET_NEVER : MPI_T_ERR_CVAR_SET_NOT_NOW,
                  fmt::format("{} is read when MPI is initialised, and MPI runs", control_name(row)));
   }
   std::string value;
@@ -145,7 +145,7 @@ Error T_cvar_write(Call& call, MPI_T_cvar_handle handle, const void* buf) {
   }
   Tunables probe;
   if (Error error = probe.set(row.name, value)) return Error(MPI_T_ERR_INVALID, std::string(error.text()));
-  world.settings[row.name] = value;
+  world.tools.settings[row.name] = value;
   if (at_once) world.checking = probe.check_arguments != 0;
   return {};
 }

@@ -53,7 +53,7 @@ Error find(Call& call, MPI_T_pvar_session session_handle, MPI_T_pvar_handle hand
 }
 
 void keep_time(World& world, const ToolCounter& counter, bool begin) {
-  if (counter.row->counter_class == CounterClass::timer) world.counters->timing += begin ? 1u : ~0u;
+  if (counter.row->counter_class == CounterClass::timer) world.counts.rank->timing += begin ? 1u : ~0u;
 }
 
 void start(World& world, ToolCounter& counter) {

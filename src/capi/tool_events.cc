@@ -62,7 +62,7 @@ void ToolEvents::update() {
     if (listens) counters.watched |= Counters::kListened;
     else counters.watched &= ~Counters::kListened;
   };
-  tell(*world_.counters);
+  tell(*world_.counts.rank);
   Engines* engines = world_.process ? world_.process->engines() : nullptr;
   if (!engines) return;
   // Short calls tell nobody.
@@ -152,7 +152,7 @@ void ToolEvents::sweep(size_t level) {
 }
 
 bool on_event_thread(const World& world) {
-  return world.process && !world.threads && world.main_thread != std::this_thread::get_id();
+  return world.process && !world.threads && world.models.main_thread != std::this_thread::get_id();
 }
 
 // A callback on the event thread has called MPI: that thread does not enter as the application does, and what waits is

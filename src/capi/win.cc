@@ -44,7 +44,7 @@ Error make(Call& call, Communicator& comm, const rma::Window::Plan& plan, void* 
   }
   // Windows start with MPI_ERRORS_ARE_FATAL (12.6.1).
   World& world = call.world();
-  win = new Window(std::move(made), Ref<ErrorHandler>::share(&world.fatal));
+  win = new Window(std::move(made), Ref<ErrorHandler>::share(&world.handlers.fatal));
   win->size = plan.size;
   win->disp_unit = int(plan.disp_unit);
   win->flavor = int(plan.flavor);
@@ -143,7 +143,7 @@ constexpr int kEveryRank = -1;  // no rank has it
 
 /// The same call as those who listen are told it, if it did what it should.
 Error told(Call& call, Window& win, EpochCall what, int target, Error error) {
-  const Counters& counters = *call.world().counters;
+  const Counters& counters = *call.world().counts.rank;
   if (counters.watched != 0 && !error) [[unlikely]]
     counters.tell(Event::window_epoch, {target, int32_t(what), int64_t(of(win).comm().context()), 0});
   return error;

@@ -91,8 +91,8 @@ bool await_shortly(World& world, Engine& engine, Patience patience, Attempt&& at
 /// A datatype of short calls: a predefined one, which nobody counts and nobody frees. Null: it is none.
 Datatype* find_predefined(World& world, MPI_Datatype handle) {
   const uintptr_t value = value_of(handle);
-  if (value - world.types.kFirstPredefined > 0xff) return nullptr;
-  Datatype* type = world.types.find_unlocked(value);
+  if (value - world.handles.types.kFirstPredefined > 0xff) return nullptr;
+  Datatype* type = world.handles.types.find_unlocked(value);
   return type && type->is_predefined() ? type : nullptr;
 }
 
@@ -103,7 +103,7 @@ struct Named {
 
   Named(World& world, MPI_Comm comm_handle, MPI_Datatype type_handle) {
     if (world.observed) return;
-    Communicator* found = world.comms.find_unlocked(value_of(comm_handle));
+    Communicator* found = world.handles.comms.find_unlocked(value_of(comm_handle));
     if (!found || !found->has_engine()) return;
     type = find_predefined(world, type_handle);
     if (type) comm = found;
@@ -130,7 +130,7 @@ Shortly end_of(const Request& request) {
   return request.complete() ? Shortly::done : Shortly::not_yet;
 }
 
-void end(World::EngineRequests& requests, MPI_Request& handle, Request* request, MPI_Status* status) {
+void end(Handles::EngineRequests& requests, MPI_Request& handle, Request* request, MPI_Status* status) {
   if (requests.find_user(value_of(handle)) == request) [[likely]] {
     put_status(status, request->status);
     requests.retire(value_of(handle));
@@ -148,7 +148,7 @@ bool end_all(World& world, int count, MPI_Request* handles, MPI_Status* statuses
   if (world.observed || count <= 0 || count > kFew || !handles) return false;
   Engine* engine = world.engine_of(handles[0]);
   if (!engine) return false;
-  World::EngineRequests& requests = world.requests_of(*engine);
+  Handles::EngineRequests& requests = world.requests_of(*engine);
   Request* found[kFew];
   int over = -1;  // the first `over` of them are over; -1: they have not been found yet
   const auto attempt = [&] {
@@ -231,7 +231,7 @@ namespace {
 class InWindow {
  public:
   InWindow(World& world, MPI_Win handle) {
-    Window* found = world.observed ? nullptr : world.windows.find_unlocked(value_of(handle));
+    Window* found = world.observed ? nullptr : world.handles.windows.find_unlocked(value_of(handle));
     if (!found) return;
     window_ = found->window.get();
     place_ = window_->gate().enter(ThreadNumber::get());

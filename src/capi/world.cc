@@ -56,7 +56,7 @@ World& process_world() {
 /// its parent's.
 void leave_at_exit() {
   World& world = process_world();
-  if (!world.process || world.is_running() || getpid() != world.process_id) return;
+  if (!world.process || world.is_running() || getpid() != world.models.process_id) return;
   world.lock->enter();  // the event thread is still there
   Error error = world.leave();
   world.lock->leave();
@@ -75,7 +75,7 @@ void become_forked_child() {
 /// exit code.
 [[gnu::destructor]] void tell_of_missing_finalize() {
   const World& world = process_world();
-  if (world.stage != World::Stage::initialised || !world.process || getpid() != world.process_id) return;
+  if (world.models.stage != World::Stage::initialised || !world.process || getpid() != world.models.process_id) return;
   const char* const job = secure_getenv("TERN_JOB_ID");
   if (job && job == world.process->launcher().job_id()) return;
   std::fprintf(stderr, "[tern rank %d] the program ends without MPI_Finalize\n", world.rank());
@@ -87,11 +87,12 @@ World* current_world = &process_world();
 
 bool World::simulated() const { return this != &process_world(); }
 
-World::World() : lock(std::make_shared<Driving>()), connect(connect_process) {
-  error_handlers.set_predefined(value_of(MPI_ERRORS_ARE_FATAL), &fatal);
-  error_handlers.set_predefined(value_of(MPI_ERRORS_ABORT), &abort);
-  error_handlers.set_predefined(value_of(MPI_ERRORS_RETURN), &errors_return);
-  messages.set_predefined(value_of(MPI_MESSAGE_NO_PROC), &no_proc);
+World::World() : lock(std::make_shared<Driving>()) {
+  host.connect = connect_process;
+  handles.error_handlers.set_predefined(value_of(MPI_ERRORS_ARE_FATAL), &handlers.fatal);
+  handles.error_handlers.set_predefined(value_of(MPI_ERRORS_ABORT), &handlers.abort);
+  handles.error_handlers.set_predefined(value_of(MPI_ERRORS_RETURN), &handlers.errors_return);
+  handles.messages.set_predefined(value_of(MPI_MESSAGE_NO_PROC), &predefined.no_proc);
 }
 
 World::~World() = default;
@@ -100,8 +101,8 @@ void World::set_initial_handler() {
   const StartInfo info = start_info();
   const std::string* name = find_key(info, "mpi_initial_errhandler");
   if (!name) return;
-  if (strcasecmp(name->c_str(), "mpi_errors_return") == 0) initial_handler = &errors_return;
-  if (strcasecmp(name->c_str(), "mpi_errors_abort") == 0) initial_handler = &abort;
+  if (strcasecmp(name->c_str(), "mpi_errors_return") == 0) handlers.initial = &handlers.errors_return;
+  if (strcasecmp(name->c_str(), "mpi_errors_abort") == 0) handlers.initial = &handlers.abort;
 }
 
 // A variable of mpiexec's own: the folder for records, and how many bytes of events each rank may write (0: totals
@@ -114,7 +115,7 @@ void World::record_if_asked() {
   recorder = Recorder::create(folder, room ? std::strtoull(room, nullptr, 10) : 0, function_names(), error);
   if (recorder) {
     observed = true;
-    counters = &recorder->counters();
+    counts.rank = &recorder->counters();
   } else {
     std::fprintf(stderr, "[tern] %s\n", std::string(error.text()).c_str());
   }
@@ -122,7 +123,7 @@ void World::record_if_asked() {
 
 // Without it the rank is not seen by mpiexec --top, which is no reason to say anything.
 void World::show_to_top() {
-  if (recorder || page) return;  // a record has the counters
+  if (recorder || counts.page) return;  // a record has the counters
   const int file = memfd_create(RankPage::kName, MFD_CLOEXEC);
   if (file < 0) return;
   void* mapped = MAP_FAILED;
@@ -132,14 +133,14 @@ void World::show_to_top() {
     close(file);
     return;
   }
-  page = new (mapped) RankPage{};  // until the process ends, as the descriptor
-  page->bytes = sizeof(RankPage);
-  page->process = getpid();
-  page->rank = page->size = -1;
-  gethostname(page->host, sizeof page->host - 1);
-  page->counters = *counters;
-  counters = &page->counters;
-  std::memcpy(page->magic, RankPage::kMagic, sizeof page->magic);
+  counts.page = new (mapped) RankPage{};  // until the process ends, as the descriptor
+  counts.page->bytes = sizeof(RankPage);
+  counts.page->process = getpid();
+  counts.page->rank = counts.page->size = -1;
+  gethostname(counts.page->host, sizeof counts.page->host - 1);
+  counts.page->counters = *counts.rank;
+  counts.rank = &counts.page->counters;
+  std::memcpy(counts.page->magic, RankPage::kMagic, sizeof counts.page->magic);
 }
 
 // TERN_CHECK: 1 or 2, see Checks.
@@ -168,14 +169,14 @@ Datatype* World::find_predefined_type(uintptr_t handle) {
     }
     World& world;
   } inside(*this);
-  Datatype* type = predefined_types.find(static_cast<int>(handle));
-  if (type) types.set_predefined(handle, type);
+  Datatype* type = predefined.types.find(static_cast<int>(handle));
+  if (type) handles.types.set_predefined(handle, type);
   return type;
 }
 
 Op* World::find_predefined_op(uintptr_t handle) {
-  Op* op = predefined_ops.find(static_cast<int>(handle));
-  if (op) ops.set_predefined(handle, op);
+  Op* op = predefined.ops.find(static_cast<int>(handle));
+  if (op) handles.ops.set_predefined(handle, op);
   return op;
 }
 
@@ -183,15 +184,16 @@ Error World::start(int required_level) {
   if (!process) {
     Error error;
     if (!simulated()) show_to_top();
-    process = connect(
-        RankContext{lock, counters, recorder && recorder->tracing() ? recorder.get() : nullptr,
-                    required_level == MPI_THREAD_MULTIPLE && !observed && !simulated() && !wants_checks(), settings},
-        error);
+    process =
+        host.connect(RankContext{lock, counts.rank, recorder && recorder->tracing() ? recorder.get() : nullptr,
+                                 required_level == MPI_THREAD_MULTIPLE && !observed && !simulated() && !wants_checks(),
+                                 tools.settings},
+                     error);
     if (!process) return error;
-    process_id = getpid();
-    if (page) {
-      page->rank = process->world_rank();
-      page->size = process->world_size();
+    models.process_id = getpid();
+    if (counts.page) {
+      counts.page->rank = process->world_rank();
+      counts.page->size = process->world_size();
     }
     if (recorder) {
       recorder->header().rank = process->world_rank();
@@ -203,7 +205,7 @@ Error World::start(int required_level) {
     process->hang_watch().set_call(&call_name);
     process->p2p().report().name_contexts([this](uint64_t context) {
       std::string name;
-      comms.for_each([&](const Communicator& comm) {
+      handles.comms.for_each([&](const Communicator& comm) {
         if (comm.context() >> 2 == context >> 2) name = report_name(comm);
       });
       return name;
@@ -215,15 +217,15 @@ Error World::start(int required_level) {
       static const int registered = pthread_atfork(nullptr, nullptr, become_forked_child);
       (void)registered;
     }
-    empty_group = Group::empty(static_cast<PeerId>(process->world_rank()));
-    groups.set_predefined(value_of(MPI_GROUP_EMPTY), empty_group.get());
+    predefined.empty_group = Group::empty(static_cast<PeerId>(process->world_rank()));
+    handles.groups.set_predefined(value_of(MPI_GROUP_EMPTY), predefined.empty_group.get());
   }
-  if (sessions_used && this == &process_world()) {
+  if (models.sessions_used && this == &process_world()) {
     static const int registered = std::atexit(leave_at_exit);
     (void)registered;
   }
-  if (required_level > thread_level) thread_level = required_level;
-  if (thread_level == MPI_THREAD_MULTIPLE && !lock->enabled()) {
+  if (required_level > models.thread_level) models.thread_level = required_level;
+  if (models.thread_level == MPI_THREAD_MULTIPLE && !lock->enabled()) {
     process->helper().end();
     lock->enable();
   }
@@ -239,23 +241,23 @@ Error World::start(int required_level) {
 // Records, checks and listeners want to know of every call: they keep all calls under the rank's lock.
 void World::make_engines() {
   if (engines || simulated() || (observed && !process->has_engine_memory())) return;
-  if (!page && !engine_counters) engine_counters = std::make_unique<Counters[]>(Engines::kMost);
+  if (!counts.page && !counts.engines) counts.engines = std::make_unique<Counters[]>(Engines::kMost);
   static_assert(RankPage::kEngines == Engines::kMost);
-  if (!requests.leave_room_for_parts()) return;
-  engines = process->make_engines(page ? page->engines : engine_counters.get());
+  if (!handles.requests.leave_room_for_parts()) return;
+  engines = process->make_engines(counts.page ? counts.page->engines : counts.engines.get());
   if (engines && observed) engines->retire();
-  for (uint32_t i = uint32_t(engine_requests.size()); engines && i < engines->count(); ++i)
-    engine_requests.push_back(std::make_unique<EngineRequests>(i + 1));
+  for (uint32_t i = uint32_t(handles.engine_requests.size()); engines && i < engines->count(); ++i)
+    handles.engine_requests.push_back(std::make_unique<Handles::EngineRequests>(i + 1));
 }
 
 Engine* World::engine_of(MPI_Request handle) const {
-  const uint32_t part = EngineRequests::part_of(reinterpret_cast<uintptr_t>(handle));
+  const uint32_t part = Handles::EngineRequests::part_of(reinterpret_cast<uintptr_t>(handle));
   Engines* all = part != 0 && process ? process->engines() : nullptr;
   return all && part <= all->count() ? &(*all)[part - 1] : nullptr;
 }
 
 Request* World::find_request(uintptr_t handle) {
-  if (Request* request = requests.find_user(handle)) return request;
+  if (Request* request = handles.requests.find_user(handle)) return request;
   const Engine* engine = engine_of(reinterpret_cast<MPI_Request>(handle));
   return engine ? requests_of(*engine).find_user(handle) : nullptr;
 }
@@ -265,7 +267,7 @@ Communicator* World::comm_of(const Request& request) {
   const uint64_t context = engine ? engine->p2p.context_of(request) : 0;
   Communicator* found = nullptr;
   if (context != 0) {
-    comms.for_each([&](Communicator& comm) {
+    handles.comms.for_each([&](Communicator& comm) {
       if (comm.context() == context) found = &comm;
     });
   }
@@ -273,20 +275,20 @@ Communicator* World::comm_of(const Request& request) {
 }
 
 const Counters& World::counted() {
-  counted_sum = Counters();
+  counts.sum = Counters();
   if (process && process->engines()) {
     process->engines()->close();
     process->close_window_gates();
-    process->engines()->add_counters(counted_sum);
+    process->engines()->add_counters(counts.sum);
   }
-  add_counters(counted_sum, *counters);
-  return counted_sum;
+  add_counters(counts.sum, *counts.rank);
+  return counts.sum;
 }
 
 Error World::stop() {
   running.fetch_sub(1, std::memory_order_relaxed);
   if (is_running()) return {};
-  if (!sessions_used) return leave();
+  if (!models.sessions_used) return leave();
   // A later MPI_Session_init uses this Process again; it ends at exit. Messages that wait leave now.
   process->progress().wait_until([&] { return process->p2p().quiet(); });
   return {};
@@ -294,8 +296,8 @@ Error World::stop() {
 
 Error World::leave() {
   if (!process) return {};
-  groups.set_predefined(value_of(MPI_GROUP_EMPTY), nullptr);
-  empty_group.reset();
+  handles.groups.set_predefined(value_of(MPI_GROUP_EMPTY), nullptr);
+  predefined.empty_group.reset();
   if (recorder) recorder->finish();
   if (recorder) recorder->header().samples[1] = compare_clocks(*process, Recorder::clock_domain());
   Error error = process->finish();
@@ -305,11 +307,11 @@ Error World::leave() {
     end_answers();
     end_of_mpiexec();
   }
-  observed = recorder || observer || tools.events;
+  observed = recorder || host.observer || tools.events;
   if (process->engines()) {
     // The counts remain.
-    process->engines()->add_counters(*counters);
-    std::fill_n(page ? page->engines : engine_counters.get(), Engines::kMost, Counters());
+    process->engines()->add_counters(*counts.rank);
+    std::fill_n(counts.page ? counts.page->engines : counts.engines.get(), Engines::kMost, Counters());
   }
   engines = nullptr;
   process.reset();
@@ -343,7 +345,7 @@ bool World::raise_predefined(const ErrorHandler& handler, int error_class, const
 }
 
 int World::raise(int error_class, const std::string& text, Communicator* comm, Session* session) {
-  ErrorHandler& handler = comm ? handler_of(*comm) : session ? *session->error_handler : *initial_handler;
+  ErrorHandler& handler = comm ? handler_of(*comm) : session ? *session->error_handler : *handlers.initial;
   // The user's function may replace the handler or free the object.
   Ref<ErrorHandler> kept = Ref<ErrorHandler>::share(&handler);
   if (raise_predefined(handler, error_class, text)) return error_class;
@@ -358,7 +360,7 @@ int World::raise(int error_class, const std::string& text, Communicator* comm, S
 }
 
 int World::raise(int error_class, const std::string& text, File* file) {
-  ErrorHandler& handler = file ? *file->error_handler : *file_handler;
+  ErrorHandler& handler = file ? *file->error_handler : *handlers.of_files;
   Ref<ErrorHandler> kept = Ref<ErrorHandler>::share(&handler);
   if (raise_predefined(handler, error_class, text)) return error_class;
   MPI_File handle = file ? reinterpret_cast<MPI_File>(intptr_t{file->handle}) : MPI_FILE_NULL;
@@ -408,11 +410,11 @@ LentType::LentType(World& world, Datatype& type) : world_(world), lent_(false) {
     return;
   }
   lent_ = true;
-  handle = reinterpret_cast<MPI_Datatype>(world.types.give(&type));
+  handle = reinterpret_cast<MPI_Datatype>(world.handles.types.give(&type));
 }
 
 LentType::~LentType() {
-  if (lent_) world_.types.retire(value_of(handle));
+  if (lent_) world_.handles.types.retire(value_of(handle));
 }
 
 }  // namespace tern::capi

@@ -1,7 +1,7 @@
 // World: the state of one rank's C API: its handles, whether MPI runs, error handlers, attached buffers.
 // One per rank; found through current.h. Source: MPI 5.0 chapters 9, 11, 20.
-// Thread rule: `lock` guards it (taken by entry points). Without it are read: `running`, `stage`, and objects by their
-// handles (handles.h), of which only what never changes (Call::enter_reading).
+// Thread rule: `lock` guards it (taken by entry points). Without it are read: `running`, `models.stage`, and objects by
+// their handles (handles.h), of which only what never changes (Call::enter_reading).
 #pragma once
 
 #include <atomic>
@@ -42,13 +42,8 @@ class CallObserver {
   ~CallObserver() = default;
 };
 
-struct World {
-  World();
-  ~World();
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
-
-  // --- Handles. Reserved ranges: MPI 5.0 section 20.5.
+/// What the handles stand for. Reserved ranges: MPI 5.0 section 20.5.
+struct Handles {
   HandleTable<Communicator, 0x100, 8> comms;
   HandleTable<Group, 0x108, 8> groups;
   HandleTable<Window, 0x110, 8> windows;
@@ -64,21 +59,94 @@ struct World {
   HandleTable<Datatype, 0x200, 256> types;
   HandleTable<Op, 0x20, 32> ops;
   HandleTable<Keyval, 500, 128> keyvals;  ///< ints to users
-  PredefinedTypes predefined_types;       ///< made on first use, then tied into `types`
-  PredefinedOps predefined_ops;
+};
 
-  // --- Running.
+/// What predefined handles stand for, beside the Process's communicators and the error handlers.
+struct PredefinedObjects {
+  PredefinedTypes types;  ///< made on first use, then tied into the handles, as the operators
+  PredefinedOps ops;
+  Info environment;        ///< MPI_INFO_ENV
+  Message no_proc;         ///< MPI_MESSAGE_NO_PROC
+  Ref<Group> empty_group;  ///< MPI_GROUP_EMPTY
+  int attributes[8] = {};  ///< values that MPI_Comm_get_attr points to, by keyval - 500
+};
+
+/// The predefined error handlers, and who has which when the program has set none. One reference to each is held here,
+/// so that counting treats them like the user's.
+struct DefaultHandlers {
+  ErrorHandler fatal{ErrorHandler::Kind::fatal}, abort{ErrorHandler::Kind::abort},
+      errors_return{ErrorHandler::Kind::errors_return};
+  ErrorHandler* initial = &fatal;                                         ///< before MPI_Init and without one
+  Ref<ErrorHandler> of_files = Ref<ErrorHandler>::share(&errors_return);  ///< of MPI_FILE_NULL, which new files inherit
+};
+
+/// Where this rank counts, and what it shows of that.
+struct Counts {
+  Counters own;
+  RankPage* page = nullptr;             ///< of the process's own world: what mpiexec --top reads; null: none
+  Counters* rank = &own;                ///< the rank's: valid before initialisation and after finalisation
+  std::unique_ptr<Counters[]> engines;  ///< of the message engines, where there is no page
+  Counters sum;
+};
+
+/// How far MPI's process models are.
+struct Models {
   enum class Stage { before, initialised, finalized };
   std::atomic<Stage> stage = Stage::before;  ///< of the World Model
   int thread_level = MPI_THREAD_SINGLE;
   std::thread::id main_thread;
-  int process_id = 0;  ///< whose `process` is; a forked child has another
+  int process_id = 0;                       ///< whose Process it is; a forked child has another
+  bool sessions_used = false;               ///< the Process stays until exit, for sessions to come
+  std::unique_ptr<Session> failed_session;  ///< kept until its error handler was asked
+};
+
+/// What a simulated job sets: it stands for the machine.
+struct WorldHost {
+  /// Builds the Process on the first initialisation. The default connects to the launcher.
+  std::function<std::unique_ptr<Process>(const RankContext&, Error&)> connect;
+  std::string node_name;             ///< of a simulated node; empty: the host's
+  CallObserver* observer = nullptr;  ///< not owned; null unless a simulated job sets it, with World::observed
+};
+
+/// With MPI_THREAD_MULTIPLE: in which collectives threads are (leftovers.h).
+struct CollectivesOfThreads {
+  std::vector<const Communicator*> inside;
+  bool told = false;
+};
+
+/// Attached buffers (MPI 5.0, 3.6); sessions have their own.
+struct AttachedBuffers {
+  AttachedBuffer rank;
+  std::map<Communicator*, std::unique_ptr<AttachedBuffer>> comms;
+};
+
+/// What Fortran's interfaces have told (MPI 5.0, 20.4.1).
+struct FortranState {
+  Ref<Info> info;
+  struct Booleans {
+    bool set = false;
+    int size = 0;
+    unsigned char yes[16] = {}, no[16] = {};
+  } booleans;
+};
+
+struct World {
+  using Stage = Models::Stage;
+  World();
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  Handles handles;
+  PredefinedObjects predefined;
+  Models models;
+
   // What nearly every call reads: one cache line.
   alignas(64) std::atomic<int> running{0};       ///< World Model (1) plus sessions; MPI works while > 0
   bool threads = false;                          ///< lock->enabled(), cached
   bool locking = false;                          ///< the same, or an event thread helps
   bool checking = true;                          ///< TERN_CHECK_ARGUMENTS
-  bool observed = false;                         ///< `recorder`, `checks` or `observer` is there
+  bool observed = false;                         ///< `recorder`, `checks` or `host.observer` is there
   bool forked = false;                           ///< this process is a child that the rank has forked: no rank
   Engines* engines = nullptr;                    ///< the Process's; null: none, or no more
   const char* call_name = nullptr;               ///< the function called last, for the hang report
@@ -87,56 +155,20 @@ struct World {
   std::unique_ptr<Recorder> recorder;            ///< null unless mpiexec wants to know
   std::unique_ptr<Checks> checks;                ///< null unless TERN_CHECK wants them; the process refers to it
   std::unique_ptr<Continuations> continuations;  ///< null: the program has made no continuation request
-  std::string node_name;                         ///< of a simulated node; empty: the host's
-  CallObserver* observer = nullptr;              ///< not ours; null unless a simulated job sets it, with `observed`
 
-  std::vector<const Communicator*> in_collectives;  ///< with MPI_THREAD_MULTIPLE: where threads are (leftovers.h)
-  bool told_of_collectives = false;
-  /// Builds the Process on the first initialisation. The default connects to the launcher; the simulator puts
-  /// its own.
-  std::function<std::unique_ptr<Process>(const RankContext&, Error&)> connect;
-  Counters own_counters;
-  RankPage* page = nullptr;                     ///< of the process's own world: what mpiexec --top reads; null: none
-  Counters* counters = &own_counters;           ///< the rank's: valid before initialisation and after finalisation
-  std::unique_ptr<Counters[]> engine_counters;  ///< of the message engines, where there is no page
-  Counters counted_sum;
+  WorldHost host;
+  CollectivesOfThreads collectives;
+  Counts counts;
   /// The rank's counts, those of its message engines included, which are closed. Valid until the next call.
   const Counters& counted();
-
   ToolState tools;  ///< MPI_T
-  /// Tunables that the program has set (MPI_T control variables), by name.
-  std::map<std::string, std::string> settings;
 
-  // --- Errors.
   ErrorTable errors;
-  // The World holds one reference to each predefined handler, so that counting treats them like the user's.
-  ErrorHandler fatal{ErrorHandler::Kind::fatal}, abort{ErrorHandler::Kind::abort},
-      errors_return{ErrorHandler::Kind::errors_return};
-  ErrorHandler* initial_handler = &fatal;  ///< before MPI_Init and without one
-  Ref<ErrorHandler> file_handler =
-      Ref<ErrorHandler>::share(&errors_return);  ///< of MPI_FILE_NULL, which new files inherit
-
-  // --- Attached buffers (MPI 5.0, 3.6): the rank's and the communicators'; sessions have their own.
-  AttachedBuffer buffer;
-  std::map<Communicator*, std::unique_ptr<AttachedBuffer>> comm_buffers;
-
-  Info environment;                         ///< MPI_INFO_ENV
-  Message no_proc;                          ///< MPI_MESSAGE_NO_PROC
-  Ref<Group> empty_group;                   ///< MPI_GROUP_EMPTY
-  std::map<void*, size_t> allocations;      ///< MPI_Alloc_mem
-  std::unique_ptr<Session> failed_session;  ///< kept until its error handler was asked
-  Communicator* parent = nullptr;  ///< of MPI_Comm_get_parent; null: this process was not spawned, or it is freed
-  bool sessions_used = false;      ///< the Process stays until exit, for sessions to come
-
-  int predefined_attributes[8] = {};  ///< values that MPI_Comm_get_attr points to, by keyval - 500
-
-  // --- Fortran (MPI 5.0, 20.4.1).
-  Ref<Info> fortran_info;
-  struct FortranBooleans {
-    bool set = false;
-    int size = 0;
-    unsigned char yes[16] = {}, no[16] = {};
-  } booleans;
+  DefaultHandlers handlers;
+  AttachedBuffers buffers;
+  std::map<void*, size_t> allocations;  ///< MPI_Alloc_mem
+  Communicator* parent = nullptr;       ///< of MPI_Comm_get_parent; null: this process was not spawned, or it is freed
+  FortranState fortran;
 
   /// A rank of the simulated world, not this operating-system process.
   bool simulated() const;
@@ -152,7 +184,7 @@ struct World {
   void set_initial_handler();
   /// Records as mpiexec says in the environment (--summary, --trace). Before anything is called.
   void record_if_asked();
-  /// Makes `page`, and counts there from now on. Before the Process is made.
+  /// Makes `counts.page`, and counts there from now on. Before the Process is made.
   void show_to_top();
   /// Makes `engines`, if it may. After `process`, with the thread level MPI_THREAD_MULTIPLE.
   void make_engines();
@@ -173,14 +205,14 @@ struct World {
   [[noreturn]] void abort_job(int code, std::string_view text, const char* why = "");
   /// The error handler of a communicator; never null.
   ErrorHandler& handler_of(Communicator& comm) {
-    return comm.error_handler ? *static_cast<ErrorHandler*>(comm.error_handler) : *initial_handler;
+    return comm.error_handler ? *static_cast<ErrorHandler*>(comm.error_handler) : *handlers.initial;
   }
   /// The engine that a request's handle belongs to; null: none, or it is no handle of a request.
   Engine* engine_of(MPI_Request handle) const;
   Engine* engine_of(const Request& request) const {
     return engine_of(reinterpret_cast<MPI_Request>(intptr_t{request.handle}));
   }
-  EngineRequests& requests_of(const Engine& engine) { return *engine_requests[engine.number]; }
+  Handles::EngineRequests& requests_of(const Engine& engine) { return *handles.engine_requests[engine.number]; }
   /// The request of a handle, also of an engine's, which this thread has.
   Request* find_request(uintptr_t handle);
   /// The communicator that a request of an engine's belongs to; null: it is freed, or the request is none.
@@ -188,16 +220,16 @@ struct World {
 
   /// The datatype of a handle: like types.find, and makes predefined types on their first use.
   Datatype* find_type(uintptr_t handle) {
-    Datatype* type = types.find(handle);
+    Datatype* type = handles.types.find(handle);
     return type || handle > 0x2ff ? type : find_predefined_type(handle);
   }
   /// As find_type, without the lock.
   Datatype* find_type_unlocked(uintptr_t handle) {
-    Datatype* type = types.find_unlocked(handle);
+    Datatype* type = handles.types.find_unlocked(handle);
     return type || handle > 0x2ff ? type : find_predefined_type(handle);
   }
   Op* find_op(uintptr_t handle) {
-    Op* op = ops.find(handle);
+    Op* op = handles.ops.find(handle);
     return op || handle > 0x3f ? op : find_predefined_op(handle);
   }
 

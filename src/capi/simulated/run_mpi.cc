@@ -20,7 +20,7 @@ Report run_mpi(WorldOptions options, int (*program)(int, char**),
   Report report = world.run_unstarted([&](Machine::Rank& rank) {
     // On the fiber's heap, not its stack: a rank that is stopped for ever (abort) leaves it where it is.
     auto mine = std::make_unique<capi::World>();
-    mine->connect = [&rank, &prepare](const RankContext& context, Error& error) {
+    mine->host.connect = [&rank, &prepare](const RankContext& context, Error& error) {
       std::unique_ptr<Process> process = World::make_process(rank, context.lock, context.counters);
       if (prepare) prepare(rank, *process);
       error = process->start();

@@ -109,7 +109,7 @@ class SimulatedJob::RankRun final : public RankHost, public capi::CallObserver {
  private:
   void make_world() {
     world_ = std::make_unique<capi::World>();
-    world_->connect = [this](const RankContext& context, Error& error) {
+    world_->host.connect = [this](const RankContext& context, Error& error) {
       std::unique_ptr<Process> process =
           World::make_process(rank_, context.lock, context.counters, context.tracer, context.settings);
       if (job_.options_.prepare) job_.options_.prepare(rank_, *process);
@@ -117,14 +117,14 @@ class SimulatedJob::RankRun final : public RankHost, public capi::CallObserver {
       return process;
     };
     if (job_.options_.record) world_->record_if_asked();
-    world_->node_name = node_name();
+    world_->host.node_name = node_name();
     if (world_->recorder) describe_to(*world_->recorder);
-    world_->observer = this;
+    world_->host.observer = this;
     world_->observed = true;
   }
   void describe_to(Recorder& recorder) {
     record::Header& header = recorder.header();
-    std::snprintf(header.host, sizeof header.host, "%s", world_->node_name.c_str());
+    std::snprintf(header.host, sizeof header.host, "%s", world_->host.node_name.c_str());
     recorder.set_find_code([this](uintptr_t address, std::string& file, uint64_t& offset) {
       const std::byte* block = nullptr;
       const auto* part = process_.copies().find(reinterpret_cast<const void*>(address), block);
@@ -212,7 +212,7 @@ SimulatedJobReport SimulatedJob::run() {
   }
   for (auto& rank : ranks_) {
     if (!rank || !rank->world()) continue;
-    add_counters(report_.counters, *rank->world()->counters);
+    add_counters(report_.counters, *rank->world()->counts.rank);
     rank->abandon();
   }
   describe_links(*machine_);
@@ -234,7 +234,7 @@ void SimulatedJob::rank_main(Machine::Rank& rank) {
     report_.time_ns = rank.strand.now_ns();
     report_.last_rank = index;
   }
-  const bool inside = mine.world()->stage == capi::World::Stage::initialised;
+  const bool inside = mine.world()->models.stage == capi::World::Stage::initialised;
   if (exit.signal != 0) {
     const char* name = signal_name(exit.signal);
     fail(index, 128 + exit.signal,
