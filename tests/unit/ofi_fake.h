@@ -69,10 +69,6 @@ class FakePort final : public Port {
     receives_.push_back({piece, many, 0, &context});
     return 0;
   }
-  int set_least_room(size_t bytes) override {
-    least_room_ = bytes;
-    return 0;
-  }
   int send_tagged(Address to, uint64_t tag, const Piece& piece, bool marked, Context& context) override {
     EXPECT_TRUE(capabilities_.tagged);
     return begin({Verb::tagged, to, tag, piece, copy_of(piece), {}, 0, 0, {}, &context, marked || !wire_.able.marks});
@@ -233,7 +229,7 @@ class FakePort final : public Port {
     std::memcpy(at, bytes.data(), bytes.size());
     receive.used += bytes.size();
     if (heard_.size() < 1000) heard_.push_back(bytes);
-    const bool over = !receive.many || receive.piece.bytes - receive.used < least_room_;
+    const bool over = !receive.many || receive.piece.bytes - receive.used < capabilities_.least_room;
     complete(receive.context, 0, bytes.size(), at, over);
     if (over) receives_.pop_front();
     return true;
@@ -274,7 +270,6 @@ class FakePort final : public Port {
   }
 
   FakeWire& wire_;
-  size_t least_room_ = 1;
   std::deque<Operation> pending_;
   std::deque<Receive> receives_;
   std::deque<TaggedReceive> tagged_;

@@ -38,6 +38,12 @@ class OfiWorld {
                     std::function<void(Tunables&)> tune = {}, uint32_t job = kRanks) {
     if (adjust) adjust(wire.able);
     for (PeerId id = 0; id < kRanks; ++id) {
+      Tunables tunables;
+      tunables.ofi_eager_bytes = 1000;
+      tunables.ofi_receive_bytes = 65536;
+      tunables.ofi_sends = 16;
+      if (tune) tune(tunables);
+      wire.able.least_room = ofi_frame_bytes(tunables, wire.able.max_bytes);
       auto fake = std::make_unique<FakePort>(wire);
       ranks.push_back(std::make_unique<Rank>(id, job));
       Rank& rank = *ranks.back();
@@ -49,11 +55,6 @@ class OfiWorld {
       OfiOptions options;
       options.peers = &rank.peers;
       options.key.fill(7);
-      Tunables tunables;
-      tunables.ofi_eager_bytes = 1000;
-      tunables.ofi_receive_bytes = 65536;
-      tunables.ofi_sends = 16;
-      if (tune) tune(tunables);
       Error error;
       rank.path = OfiPath::create(
           options, tunables, std::move(port), clock, rank.sink,

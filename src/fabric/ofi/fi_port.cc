@@ -147,8 +147,9 @@ FiPort::FiPort(std::shared_ptr<const FiLibrary> library, const fi_info& info)
 }
 
 std::unique_ptr<FiPort> FiPort::open(std::shared_ptr<const FiLibrary> library, const fi_info& info, bool cores_shared,
-                                     Error& failure) {
+                                     size_t least_room, Error& failure) {
   std::unique_ptr<FiPort> port(new FiPort(std::move(library), info));
+  port->capabilities_.least_room = least_room;
   port->capabilities_.takes_core = cores_shared && has_polling_thread(port->capabilities_.provider);
   if (port->capabilities_.provider == "sockets") port->buffers_.emplace();
   failure = port->start();
@@ -168,13 +169,29 @@ Error FiPort::start() {
   if (int result = fi_endpoint(domain_, info_, &endpoint_, nullptr)) return refused("fi_endpoint", result);
   if (int result = fi_ep_bind(endpoint_, &vector_->fid, 0)) return refused("fi_ep_bind", result);
   if (int result = fi_ep_bind(endpoint_, &queue_->fid, FI_TRANSMIT | FI_RECV)) return refused("fi_ep_bind", result);
-  if (int result = fi_enable(endpoint_)) return refused("fi_enable", result);
+  if (Error error = enable()) return error;
   char name[wire::kMaxOfiAddress];
   size_t bytes = sizeof name;
   if (int result = fi_getname(&endpoint_->fid, name, &bytes)) return refused("fi_getname", result);
   address_.assign(name, bytes);
   if (buffers_) buffers_->listening(address_);
   if (capabilities_.atomics) ask_for_atomics();
+  return {};
+}
+
+// Options belong before fi_enable (fi_setopt(3)), and the provider shm of libfabric 2 does not look at this one later:
+// it would write behind the end of a buffer in which a message has no room. Before that version shm has no place for it
+// until it is enabled.
+Error FiPort::enable() {
+  const auto set_least_room = [this] {
+    if (!capabilities_.multi_receive) return 0;
+    const size_t bytes = capabilities_.least_room;
+    return fi_setopt(&endpoint_->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &bytes, sizeof bytes);
+  };
+  const bool before = library_->version() >= FI_VERSION(2, 0);
+  if (int result = before ? set_least_room() : 0) return refused("fi_setopt(FI_OPT_MIN_MULTI_RECV)", result);
+  if (int result = fi_enable(endpoint_)) return refused("fi_enable", result);
+  if (int result = before ? 0 : set_least_room()) return refused("fi_setopt(FI_OPT_MIN_MULTI_RECV)", result);
   return {};
 }
 
@@ -280,10 +297,6 @@ int FiPort::receive(const Piece& piece, bool many, Context& context) {
   message.addr = FI_ADDR_UNSPEC;
   message.context = &context;
   return int(fi_recvmsg(endpoint_, &message, FI_COMPLETION | (many ? FI_MULTI_RECV : 0)));
-}
-
-int FiPort::set_least_room(size_t bytes) {
-  return fi_setopt(&endpoint_->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &bytes, sizeof bytes);
 }
 
 int FiPort::send_tagged(Address to, uint64_t tag, const Piece& piece, bool marked, Context& context) {

@@ -27,16 +27,15 @@ std::string explain_error(const FiLibrary& library, const std::string& provider,
 class FiPort final : public Port {
  public:
   /// Null exactly when `failure` is set. `info` is copied. `cores_shared`: ranks and providers' threads are more than
-  /// the cores.
+  /// the cores. `least_room`: the longest message that will be sent, for which a buffer for many must have room.
   static std::unique_ptr<FiPort> open(std::shared_ptr<const FiLibrary> library, const fi_info& info, bool cores_shared,
-                                      Error& failure);
+                                      size_t least_room, Error& failure);
   ~FiPort() override;
 
   int insert(std::string_view address, Address& result) override;
   void remove(Address address) override;
   int send(Address to, const Piece& piece, bool inject, Context& context) override;
   int receive(const Piece& piece, bool many, Context& context) override;
-  int set_least_room(size_t bytes) override;
   int send_tagged(Address to, uint64_t tag, const Piece& piece, bool marked, Context& context) override;
   int receive_tagged(Address from, uint64_t tag, const Piece* pieces, size_t count, Context& context) override;
   int write(Address to, const Piece& piece, uint64_t remote, uint64_t key, Context& context) override;
@@ -58,6 +57,7 @@ class FiPort final : public Port {
 
   FiPort(std::shared_ptr<const FiLibrary> library, const fi_info& info);
   Error start();
+  Error enable();
   void ask_for_atomics();
   int open_queue();
   int open_vector();

@@ -16,6 +16,7 @@
 
 #include "fabric/ofi/fi_port.h"
 #include "fabric/ofi/filter_port.h"
+#include "fabric/ofi/ofi_adapter.h"
 #include "wire/ofi.h"
 
 namespace tern::ofi {
@@ -306,7 +307,8 @@ Error open_port(const Surroundings& surroundings, Wanted wanted, const Tunables&
   const Candidate& candidate = pick(found, surroundings.local_rank);
   const Info info = best_of(library, *candidate.info);
   Error error;
-  result = FiPort::open(library, *info, surroundings.cores_shared, error);
+  const size_t longest = ofi_frame_bytes(tunables, info->ep_attr->max_msg_size);
+  result = FiPort::open(library, *info, surroundings.cores_shared, longest, error);
   if (!error && filter != FilterKind::none) result = std::make_unique<FilterPort>(std::move(result), filter);
   return error;
 }

@@ -35,7 +35,6 @@ class FilterPort final : public Port {
   void remove(Address address) override { below_->remove(address); }
   int send(Address to, const Piece& piece, bool inject, Context& context) override;
   int receive(const Piece& piece, bool many, Context& context) override;
-  int set_least_room(size_t bytes) override { return below_->set_least_room(bytes); }
   int send_tagged(Address to, uint64_t tag, const Piece& piece, bool marked, Context& context) override;
   int receive_tagged(Address from, uint64_t tag, const Piece* pieces, size_t count, Context& context) override;
   int write(Address to, const Piece& piece, uint64_t remote, uint64_t key, Context& context) override;

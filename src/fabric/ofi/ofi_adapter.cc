@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
 #include "fabric/path.h"
 #include "wire/ofi.h"
 
@@ -16,6 +17,11 @@ constexpr size_t kLeastPayload = kAlwaysWholeBytes;  // protocols count on it
 
 }  // namespace
 
+size_t ofi_frame_bytes(const Tunables& tunables, size_t most) {
+  const size_t wanted = wire::kOfiMaxHeadBytes + std::max(size_t(tunables.ofi_eager_bytes), kLeastPayload);
+  return std::min((wanted + kFrameAlign - 1) / kFrameAlign * kFrameAlign, most);
+}
+
 OfiAdapter::OfiAdapter(const OfiOptions& its_options, const Tunables& tunables, std::unique_ptr<ofi::Port> its_port,
                        Clock& its_clock)
     : options(its_options),
@@ -25,8 +31,8 @@ OfiAdapter::OfiAdapter(const OfiOptions& its_options, const Tunables& tunables, 
       registrations(RegistrationCache::create(registrar_, able().pins ? Keep::watched : Keep::nothing,
                                               uint64_t(tunables.rdma_registration_bytes))),
       sends_(std::clamp<size_t>(able().sends, 1, size_t(tunables.ofi_sends))) {
-  const size_t wanted = wire::kOfiMaxHeadBytes + std::max(size_t(tunables.ofi_eager_bytes), kLeastPayload);
-  frame_bytes = std::min((wanted + kFrameAlign - 1) / kFrameAlign * kFrameAlign, able().max_bytes);
+  frame_bytes = ofi_frame_bytes(tunables, able().max_bytes);
+  TERN_ASSERT(!able().multi_receive || able().least_room >= frame_bytes);
   const auto all = size_t(tunables.ofi_receive_bytes);
   receive_bytes_ = able().multi_receive ? std::max(all / kManyBuffers, 2 * frame_bytes) : frame_bytes;
   const size_t most = std::max<size_t>(able().receives, 1);
@@ -52,10 +58,6 @@ Error OfiAdapter::start() {
   for (size_t i = buffers_.size(); i-- > 0;) {
     buffers_[i].memory = send_memory_.get() + i * frame_bytes;
     free_.push_back(&buffers_[i]);
-  }
-  if (able().multi_receive) {
-    if (int error = port->set_least_room(frame_bytes))
-      return Error(ErrorClass::unsupported_operation, port->explain("fi_setopt(FI_OPT_MIN_MULTI_RECV)", error));
   }
   for (size_t i = 0; i < receives_.size(); ++i) {
     receives_[i].memory = receive_memory_.get() + i * receive_bytes_;

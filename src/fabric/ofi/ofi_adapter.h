@@ -45,6 +45,9 @@ struct OfiBuffer final : OfiOperation {
   uint32_t incarnation = 0;  ///< of the lane when it was taken
 };
 
+/// The longest frame with its head, of a provider whose messages have `most` bytes at most.
+size_t ofi_frame_bytes(const Tunables& tunables, size_t most);
+
 class OfiAdapter {
  public:
   /// The clock outlives this.

@@ -40,6 +40,7 @@ struct Capabilities {
   size_t atomic_words = 1;                    ///< of one fetch-and-add or swap, at most
   bool tagged = false;                        ///< matches tags, from one peer only (FI_TAGGED, FI_DIRECTED_RECV)
   bool multi_receive = false;                 ///< one buffer takes many messages
+  size_t least_room = 0;                      ///< such a buffer comes back when it has less room than this
   bool delivery_complete = false;             ///< writes may complete when the data is at its place
   bool match_complete = false;                ///< tagged sends complete only when a receive has taken them
   bool free_complete = false;                 ///< sends may complete as soon as their memory is free
@@ -105,10 +106,8 @@ class Port {
   // --- Messages.
   /// `inject`: the memory is free at once; bytes <= capabilities().inject_bytes. One completion in any case.
   virtual int send(Address to, const Piece& piece, bool inject, Context& context) = 0;
-  /// `many`: takes messages until there is less room than `set_least_room` says (capabilities().multi_receive).
+  /// `many`: takes messages until there is less room than capabilities().least_room (capabilities().multi_receive).
   virtual int receive(const Piece& piece, bool many, Context& context) = 0;
-  /// The longest message that a buffer for many must have room for. Before the first receive.
-  virtual int set_least_room(size_t bytes) = 0;
 
   // --- Messages matched by tag. A send completes when a receive has taken it where capabilities().match_complete,
   // otherwise when its memory is free.
