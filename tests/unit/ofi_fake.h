@@ -27,6 +27,7 @@ struct FakeWire {
   std::vector<FakePort*> ports;
   bool cut = false;          ///< every operation fails (fi_strerror: 107, not connected)
   bool silent = false;       ///< messages are lost without an error
+  int stuck_from = -1;       ///< what this port sends stays with it, and it takes no second one
   uint64_t fail_tagged = 0;  ///< number of tagged sends that fail next
   static constexpr int kNotConnected = 107;
 
@@ -182,8 +183,9 @@ class FakePort final : public Port {
     EXPECT_TRUE(!capabilities_.needs_local || piece.region || piece.bytes == 0);
     return {static_cast<const char*>(piece.data), piece.bytes};
   }
+  bool is_stuck() const { return wire_.stuck_from == address_.back() - '0'; }
   int begin(Operation operation) {
-    if (pending_.size() >= capabilities_.sends) return kAgain;
+    if (pending_.size() >= (is_stuck() ? 1 : capabilities_.sends)) return kAgain;
     pending_.push_back(std::move(operation));
     return 0;
   }
@@ -209,6 +211,7 @@ class FakePort final : public Port {
     int error = 0;
     switch (operation.verb) {
       case Verb::send:
+        if (is_stuck()) return false;
         if (!wire_.silent && !peer->take_message(operation.bytes)) return false;
         break;
       case Verb::tagged:

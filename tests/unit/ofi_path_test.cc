@@ -257,6 +257,21 @@ TEST(OfiPath, ASilentPeerIsGivenUpOnlyWhereAnotherPathReachesIt) {
   }
 }
 
+// What the provider has not got rid of is owed an answer, also if the peer was heard after it was sent: when it takes
+// nothing more, this rank cannot speak again.
+TEST(OfiPath, APeerWhoseMessagesStayWithTheProviderIsGivenUp) {
+  OfiWorld world("", {}, [](Tunables& tunables) { tunables.ofi_failover_ms = 50; });
+  world.path(0).set_replaceable();
+  world.path(1).set_replaceable();
+  exchange(world);
+  world.wire.stuck_from = 0;
+  world.send(0, 1, 1, "stays");
+  const size_t heard = world[0].sink.arrivals.size();
+  world.send(1, 0, 2, "arrives");
+  ASSERT_TRUE(world.until([&] { return world[0].sink.arrivals.size() == heard + 1; }));
+  EXPECT_TRUE(world.until([&] { return world[0].sink.lost.count(1) == 1; }));
+}
+
 struct Transfer : TransferOperation {
   int completions = 0;
   std::string error;

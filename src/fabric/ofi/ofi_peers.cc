@@ -169,7 +169,9 @@ void OfiPath::look_after(OfiPeer& peer, uint64_t now_ns) {
                    " ms (TERN_OFI_FAILOVER_MS)");
     return;
   }
-  const bool owes = replaceable_ && peer.spoken && silent_ns >= failover_ns_ / kPartBeforePing;
+  // Also what the provider still has: it may take nothing more from this rank, which then has not spoken since.
+  const bool asked = peer.spoken || peer.outstanding != 0;
+  const bool owes = replaceable_ && asked && silent_ns >= failover_ns_ / kPartBeforePing;
   const bool silent = keepalive_ns_ != 0 && silent_ns >= keepalive_ns_ && peer.outstanding == 0;
   if (peer.pinged_ns != 0 || (!owes && !silent)) {
     if (silent && !replaceable_) peer.pinged_ns = 0;
