@@ -66,6 +66,12 @@ WaitPolicy::Step WaitPolicy::poll_or_sleep(const Wait& wait, uint64_t now_ns, bo
   return now_ns - wait.since_ns >= limit_ns ? Step::sleep : Step::pause;
 }
 
+WaitPolicy::Step WaitPolicy::on_crowded(Wait& wait, uint64_t now_ns, bool called) const {
+  if (called) return Step::yield;
+  if (wait.crowded_ns == 0) wait.crowded_ns = now_ns;
+  return now_ns - wait.crowded_ns < limits_.switch_ns ? Step::pause : Step::yield;
+}
+
 WaitPolicy::Step WaitPolicy::yield() {
   ++yields_since_;
   const bool timed =

@@ -21,6 +21,8 @@
 //               more tasks than awake ranks, `sightings` times     strangers, for first_sleeps waits
 //   strangers   a poll was empty                                   sleep
 //   any         a poll was empty, the launcher ends the wait       sleep
+//   own,        threads of this rank have been called              yield, for each pause
+//    crowded    they have only been awake, for switch_ns           yield, for each pause
 //
 // `own`: no more ranks than cores. Another task may want the core nevertheless: another job, a compiler, a second
 // program in the same container, a rank of this job bound to the same core. Then a rank that polls alternates with that
@@ -29,8 +31,10 @@
 // answer later than a wake-up takes, so they would sleep each time, though either would hear soon if it polled. Then it
 // tries again, at growing intervals while that fails. (If the processor of a virtual machine stood still, that is no
 // sign: no task here has run instead.) With several threads of a rank (MPI_THREAD_MULTIPLE) no thread polls for longer
-// than the patience either, and it yields instead of pausing while more of them are awake than the rank has cores: who
-// has been called would wait for the end of its slice.
+// than the patience either. While more of them are awake than the rank has cores, it yields instead of pausing: at
+// once to a thread that has been called, which would wait for the end of this one's slice; to others after it has
+// polled for as long as two switches take. (If the answer comes earlier than that, two threads of two ranks go on
+// alone: 0.5 us for an exchange over shared memory, and 3 us with a yield in each.)
 //
 // `shared`: more ranks than cores. Yielding is right if all ranks wait. If others compute on the same cores, each yield
 // costs a slice of theirs (milliseconds), while a sleeper that is woken is soon scheduled (300 MPI_Comm_split of 4
@@ -59,6 +63,7 @@ struct Wait {
   uint32_t empty = 0;        ///< empty polls in a row
   uint64_t since_ns = 0;     ///< the first look at the clock; 0: none yet
   uint64_t looked_ns = 0;    ///< the last look, if only polls followed it; else 0
+  uint64_t crowded_ns = 0;   ///< since when other threads of this rank have wanted its core; 0: not known
   int64_t preemptions = -1;  ///< of this thread at the last count; -1: not counted yet
 
   bool is_long() const { return preemptions >= 0; }
@@ -97,15 +102,17 @@ class WaitPolicy {
 
   /// A poll of this wait was empty (counted in `wait.empty`). `threads`: several threads of this rank may be inside.
   Step on_empty(Wait& wait, bool threads);
-  /// Instead of a pause, while so many other threads of this rank are awake: pause or yield.
-  Step pause_beside(int others) const { return others < setup_.cores ? Step::pause : Step::yield; }
+  /// Whether this rank has fewer cores than threads that are awake: this one and `others`.
+  bool crowded(int others) const { return others >= setup_.cores; }
+  /// What replaces a pause then. `called`: one of the others has been called, so its condition is true.
+  Step on_crowded(Wait& wait, uint64_t now_ns, bool called) const;
   /// Also called when a long wait is over (the step is then ignored): the gap at its end counts, too.
   Step on_clock(Wait& wait, uint64_t now_ns, bool threads);
   Step on_preemptions(Wait& wait, int64_t count, bool threads);
   /// A timed yield is over. True: count the machine's runnable tasks (on_tasks).
   bool on_yielded(uint64_t took_ns) const { return took_ns > limits_.core_taken_ns; }
-  /// `runnable`: runnable tasks of the machine, this one included; `turning`: threads of this rank in sched_yield;
-  /// `asleep`: the job's other ranks on this machine that sleep.
+  /// `runnable`: runnable tasks of the machine, this one included; `turning`: threads of this rank that give their
+  /// turn; `asleep`: the job's other ranks on this machine that sleep.
   void on_tasks(int runnable, int turning, int asleep);
   /// A sleep on the paths is over.
   void on_slept(uint64_t lasted_ns);

@@ -63,8 +63,9 @@ void ProgressEngine::relax(Wait& wait, const Condition& done) {
   const bool threads = driving_.enabled();
   Step step = policy_.on_empty(wait, threads);
   if (step == Step::read_clock) step = look_at_clock(wait);
-  const int others = driving_.sleep.turning + driving_.sleep.called;
-  if (step == Step::pause && others != 0) step = policy_.pause_beside(others);
+  const int called = driving_.sleep.called, others = driving_.sleep.turning + called;
+  if (step == Step::pause && others != 0 && policy_.crowded(others))
+    step = policy_.on_crowded(wait, clock_.now_ns(), called != 0);
   const bool awake = step == Step::sleep && kept_awake() && wait.ended_by == EndedBy::ranks;
   if (step == Step::pause || (awake && !policy_.oversubscribed() && !threads)) {
     give_turn(cpu_pause);

@@ -18,6 +18,9 @@ namespace tern {
     "waking a rank on another core: 34 to 40 us on a virtual machine, 5 to 50 elsewhere by the sleep " \
     "state of the core. A rank that polls for so long and then sleeps loses at most as much again (Karlin, Manasse, " \
     "McGeoch, Owicki, SODA 1990)") \
+  X(switch_ns, 2'000, "ns", (1, 100'000), \
+    "a yield to another thread of the rank on this core and one back, 1 us each. A thread that polls for so long " \
+    "before it yields loses at most as much again (as for wake_ns)") \
   X(max_patience_ns, 320'000, "ns", (1, 1'000'000), \
     "most that a rank polls whose core is wanted: eight wake-ups, so that ranks that wake each other, one after the " \
     "other, stay awake; less than half of the shortest time slice") \

@@ -284,9 +284,9 @@ struct Inside {
   Driving& lock;
 };
 
-/// Yields of a thread that polls so often, beside other threads of its rank, which has so many cores.
-uint64_t yields_beside(int called, int cores) {
-  SteppingClock clock(1);  // no time passes, so it does not sleep
+/// Yields of a thread that polls 200 times beside other threads of its rank, which has so many cores.
+uint64_t yields_beside(int called, int turning, int cores, uint64_t look_ns = 1) {
+  SteppingClock clock(look_ns);  // too little time passes for a sleep
   Driving driving;
   KernelWait port;
   ProgressEngine engine(clock, driving, port, WaitPolicy::Setup::of(Tunables(), false, 2, cores));
@@ -295,18 +295,27 @@ uint64_t yields_beside(int called, int cores) {
   engine.add(path);
   const Inside inside(driving);
   driving.sleep.called = called;
+  driving.sleep.turning = turning;
   int polls = 0;
   engine.wait_until([&] { return ++polls > 200; });
-  driving.sleep.called = 0;
+  driving.sleep.called = driving.sleep.turning = 0;
   return engine.counters().yields;
 }
 
 // A thread that has been called needs a core: this one's, if there is no other.
 TEST(Idle, AThreadYieldsToOnesThatHaveBeenCalled) {
-  EXPECT_EQ(yields_beside(0, 1), 0u);
-  EXPECT_GE(yields_beside(1, 1), 50u);
-  EXPECT_EQ(yields_beside(1, 2), 0u);
-  EXPECT_GE(yields_beside(2, 2), 50u);
+  EXPECT_EQ(yields_beside(0, 0, 1), 0u);
+  EXPECT_GE(yields_beside(1, 0, 1), 50u);
+  EXPECT_EQ(yields_beside(1, 0, 2), 0u);
+  EXPECT_GE(yields_beside(2, 0, 2), 50u);
+}
+
+// Two threads of two ranks answer each other sooner than threads of one core can take turns.
+TEST(Idle, AThreadYieldsToOnesThatPollOnlyWhenItsAnswerIsLate) {
+  const uint64_t switch_ns = WaitingLimits().switch_ns;
+  EXPECT_EQ(yields_beside(0, 1, 1, switch_ns / 1000), 0u) << "200 polls take a fifth of that time";
+  EXPECT_GE(yields_beside(0, 1, 1, switch_ns / 50), 50u) << "200 polls take four times as long";
+  EXPECT_EQ(yields_beside(0, 1, 2, switch_ns / 50), 0u);
 }
 
 TEST(Idle, ThreadsWakeEachOther) {
