@@ -14,22 +14,17 @@
 #include "p2p/matching/unexpected.h"
 #include "p2p/protocols/announcements.h"
 #include "tests/unit/narrow_path.h"
+#include "tests/unit/still.h"
 
 namespace tern {
 namespace {
+
+using test::NobodyWaits, test::StillClock;
 
 using test::NarrowPath;
 
 constexpr int64_t kWindowBytes = 1 << 16;
 constexpr uint64_t kContext = 64;
-
-struct StillClock final : Clock {
-  uint64_t now_ns() override { return 0; }
-};
-struct NobodyWaits final : WaitPort {
-  bool virtual_time() const override { return true; }
-  void sleep(uint64_t, uint64_t) override { FAIL() << "nobody waits here"; }
-};
 
 struct PartsTest : testing::Test {
   PartsTest() { endpoints.add_path(path); }

@@ -15,20 +15,13 @@
 #include "datatype/predefined.h"
 #include "p2p/point_to_point.h"
 #include "tests/unit/rendezvous_model.h"
+#include "tests/unit/still.h"
 
 namespace tern::test {
 namespace {
 
 constexpr size_t kSmall = 8, kMedium = 16, kLarge = 24;
 constexpr uint64_t kContext = 4;
-
-struct StillClock final : Clock {
-  uint64_t now_ns() override { return 0; }
-};
-struct NobodyWaits final : WaitPort {
-  bool virtual_time() const override { return true; }
-  void sleep(uint64_t, uint64_t) override { FAIL() << "nobody waits here"; }
-};
 
 struct Rank {
   StillClock clock;

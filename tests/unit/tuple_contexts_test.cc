@@ -7,19 +7,15 @@
 #include "datatype/predefined.h"
 #include "p2p/core/receives.h"
 #include "p2p/tuples/tuple_contexts.h"
+#include "tests/unit/still.h"
 
 namespace tern {
 namespace {
 
+using test::NobodyWaits, test::StillClock;
+
 constexpr uint64_t kContext = 64;
 
-struct StillClock final : Clock {
-  uint64_t now_ns() override { return 0; }
-};
-struct NobodyWaits final : WaitPort {
-  bool virtual_time() const override { return true; }
-  void sleep(uint64_t, uint64_t) override { FAIL() << "nobody waits here"; }
-};
 struct NoActions final : RequestActions {
   void begin(SendRequest&) override {}
   void begin(ReceiveRequest&) override {}

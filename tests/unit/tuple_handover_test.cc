@@ -24,6 +24,7 @@
 #include "p2p/impl.h"
 #include "p2p/tuples/tuples.h"
 #include "tests/unit/choices.h"
+#include "tests/unit/still.h"
 #include "tests/unit/tuple_handover_model.h"
 
 namespace tern::test {
@@ -32,14 +33,6 @@ namespace {
 constexpr uint64_t kContext = 4;
 constexpr int kMessages = 3, kTags = 2, kNone = -1;
 constexpr size_t kBytes = 4;
-
-struct StillClock final : Clock {
-  uint64_t now_ns() override { return 0; }
-};
-struct NobodyWaits final : WaitPort {
-  bool virtual_time() const override { return true; }
-  void sleep(uint64_t, uint64_t) override { FAIL() << "nobody waits here"; }
-};
 
 struct Program {
   int sends[kMessages];     ///< tags
