@@ -93,12 +93,12 @@ void MessageStreams::enqueue(RdmaPeer& peer, SendOperation& operation) {
   operation.total_bytes = operation.payload.remaining();
   operation.header_sent = false;
   TERN_DEBUG_ASSERT(!operation.linked());
+  ++queued_;
   if (peer.state == RdmaPeer::State::lost) {
     failed_.push_back(&operation);
     return;
   }
   peer.stream.queue.push_back(&operation);
-  ++queued_;
   pump(peer);
 }
 
@@ -267,6 +267,7 @@ int MessageStreams::complete() {
   }
   while (SendOperation* operation = failed_.pop_front()) {
     ++handled;
+    --queued_;
     operation->done(*operation, peers_.reason(static_cast<RdmaPeer&>(*operation->lane)));
   }
   return handled;

@@ -104,7 +104,7 @@ class MessageStreams {
   ChannelSwitches& switches_;
   Sink& sink_;
   uint64_t credit_frames_ = 0;
-  size_t queued_ = 0;                      ///< operations in the peers' queues
+  size_t queued_ = 0;                      ///< operations in the peers' queues, and in `failed_`
   IntrusiveList<SendOperation> finished_;  ///< copied completely; `done` is due
   IntrusiveList<SendOperation> failed_;    ///< for lost peers
 };
