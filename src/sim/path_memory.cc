@@ -155,17 +155,22 @@ void SimMemory::copy_by_cpu(TransferOperation& operation, bool is_put) {
   }
 }
 
+std::unique_ptr<Packet> SimMemory::packet_to(PeerId to, Packet::Kind kind, size_t message_bytes) const {
+  auto packet = std::make_unique<Packet>();
+  packet->kind = kind;
+  packet->from = rank_;
+  packet->to = to;
+  packet->message_bytes = message_bytes;
+  return packet;
+}
+
 void SimMemory::put_by_adapter(TransferOperation& operation) {
   strand_.charge_ns(model_.send_ns);
   peers_[operation.lane->id].puts.push_back(&operation);
   size_t offset = 0;
   do {
     size_t part = std::min(operation.bytes - offset, model_.packet_bytes);
-    auto packet = std::make_unique<Packet>();
-    packet->kind = Packet::Kind::put;
-    packet->from = rank_;
-    packet->to = operation.lane->id;
-    packet->message_bytes = operation.bytes;
+    auto packet = packet_to(operation.lane->id, Packet::Kind::put, operation.bytes);
     packet->offset = offset;
     packet->payload.resize(part);
     packet->get_address = operation.remote_address + offset;
@@ -199,11 +204,7 @@ void SimMemory::land_put(const Packet& packet) {
     fail_run(packet.from, " puts into", rank_);
     return;
   }
-  auto reply = std::make_unique<Packet>();
-  reply->kind = Packet::Kind::put_done;
-  reply->from = rank_;
-  reply->to = packet.from;
-  reply->message_bytes = data.size();
+  auto reply = packet_to(packet.from, Packet::Kind::put_done, data.size());
   reply->put_operation = packet.put_operation;
   network_.send(strand_.scheduler().now_ns(), std::move(reply));
 }
@@ -211,11 +212,7 @@ void SimMemory::land_put(const Packet& packet) {
 void SimMemory::get_by_adapter(TransferOperation& operation) {
   strand_.charge_ns(model_.send_ns);
   peers_[operation.lane->id].gets.push_back(&operation);
-  auto request = std::make_unique<Packet>();
-  request->kind = Packet::Kind::get_request;
-  request->from = rank_;
-  request->to = operation.lane->id;
-  request->message_bytes = operation.bytes;
+  auto request = packet_to(operation.lane->id, Packet::Kind::get_request, operation.bytes);
   request->get_address = operation.remote_address;
   request->get_key = operation.key.words[0];
   network_.send(strand_.now_ns(), std::move(request));
@@ -226,11 +223,7 @@ void SimMemory::answer_get(const Packet& request) {
   size_t offset = 0;
   do {
     size_t part = std::min(request.message_bytes - offset, model_.packet_bytes);
-    auto reply = std::make_unique<Packet>();
-    reply->kind = Packet::Kind::get_reply;
-    reply->from = rank_;
-    reply->to = request.from;
-    reply->message_bytes = request.message_bytes;
+    auto reply = packet_to(request.from, Packet::Kind::get_reply, request.message_bytes);
     reply->offset = offset;
     reply->payload.resize(part);
     if (!read(request.get_key, request.get_address + offset, reply->payload.data(), part)) {

@@ -86,6 +86,7 @@ class SimMemory final : public RemoteMemory, public CopyArbiter, public NetworkM
 
   void begin(TransferOperation& operation, bool is_put);
   void copy_by_cpu(TransferOperation& operation, bool is_put);
+  std::unique_ptr<Packet> packet_to(PeerId to, Packet::Kind kind, size_t message_bytes) const;
   void put_by_adapter(TransferOperation& operation);
   void get_by_adapter(TransferOperation& operation);
   void answer_get(const Packet& request);

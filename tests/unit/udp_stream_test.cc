@@ -30,9 +30,17 @@ class HeldPort final : public DatagramPort {
   uint32_t networks = 1, network = 0;  ///< how many, and the present one
 };
 
+/// The conversation's.
+struct TalkClock final : Clock {
+  explicit TalkClock(const uint64_t& its_now_ns) : now(its_now_ns) {}
+  uint64_t now_ns() override { return now; }
+  const uint64_t& now;
+};
+
 struct End {
-  End(PeerId self, PeerId peer, size_t datagram_bytes, size_t window_bytes)
-      : shared{.self = {0, self},
+  End(PeerId self, PeerId peer, size_t datagram_bytes, size_t window_bytes, const uint64_t& now_ns)
+      : clock(now_ns),
+        shared{.self = {0, self},
                .port = port,
                .sink = sink,
                .clock = clock,
@@ -47,7 +55,7 @@ struct End {
              1,
              {}},
         channel(link, datagram_bytes) {}
-  RealClock clock;
+  TalkClock clock;
   HeldPort port;
   KeepingSink sink;
   Counters counters;
@@ -65,12 +73,12 @@ class Conversation {
   static constexpr uint64_t kDelay_ns = 50'000;
 
   explicit Conversation(size_t datagram_bytes = 1400, size_t window_bytes = 1 << 20)
-      : zero(0, 1, datagram_bytes, window_bytes), one(1, 0, datagram_bytes, window_bytes) {}
+      : zero(0, 1, datagram_bytes, window_bytes, now_ns), one(1, 0, datagram_bytes, window_bytes, now_ns) {}
 
   /// Whether a datagram is lost: of which end, and what is in it.
   std::function<bool(PeerId from, const wire::Datagram&)> loses = [](PeerId, const wire::Datagram&) { return false; };
-  End zero, one;
   uint64_t now_ns = 1'000'000;
+  End zero, one;
   /// Between two polls; so long that small messages never wait for one another (coalescing.h).
   uint64_t step_ns = 25'000;
   /// The end that goes to sleep after each poll.

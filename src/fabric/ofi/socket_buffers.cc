@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -39,8 +40,8 @@ bool is_tcp(int descriptor) {
   return getsockopt(descriptor, SOL_SOCKET, SO_PROTOCOL, &protocol, &bytes) == 0 && protocol == IPPROTO_TCP;
 }
 
-// A reader that waits for so many bytes gets a buffer for them, which stays: not limited by net.core.rmem_max, as
-// SO_RCVBUF is, and it may still grow.
+// The kernel enlarges the buffer for a reader that waits for kLeastBytes (SO_RCVLOWAT), and does not shrink it again.
+// Unlike SO_RCVBUF, this is not limited by net.core.rmem_max, and the buffer may still grow.
 void enlarge_buffer(int socket) {
   const int window = int(SocketBuffers::kLeastBytes), one = 1;
   (void)setsockopt(socket, SOL_SOCKET, SO_RCVLOWAT, &window, sizeof window);

@@ -75,6 +75,7 @@ void StreamSender::send(const wire::Header& header, const void* payload, size_t 
     link_.shared.holding = true;
   } else {
     push(now_ns, false);
+    coalescing_.has_left(link_.shared.clock.rough_ns());
   }
 }
 
