@@ -71,8 +71,8 @@ struct PredefinedObjects {
   int attributes[8] = {};  ///< values that MPI_Comm_get_attr points to, by keyval - 500
 };
 
-/// The predefined error handlers, and who has which when the program has set none. One reference to each is held here,
-/// so that counting treats them like the user's.
+/// The predefined error handlers, and the ones that objects have until the program sets others. This struct holds one
+/// reference to each, so they are never freed.
 struct DefaultHandlers {
   ErrorHandler fatal{ErrorHandler::Kind::fatal}, abort{ErrorHandler::Kind::abort},
       errors_return{ErrorHandler::Kind::errors_return};

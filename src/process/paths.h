@@ -29,10 +29,10 @@ class Paths {
   }
   /// "shm, tcp".
   std::string names() const;
-  /// Which path leads to whom, of so many ranks: "paths: shm to ranks 0-3; tcp to ranks 4-7".
+  /// The path to each of the ranks 0 to `ranks` - 1: "paths: shm to ranks 0-3; tcp to ranks 4-7".
   std::string describe(int ranks) const;
-  /// What has not arrived, a line for each lane, of so many ranks of this job: "tcp to rank 1: 4096 bytes have not
-  /// arrived; nothing was heard from its host for 14.0 s".
+  /// What has not arrived at the ranks 0 to `ranks` - 1 of this job, a line for each lane: "tcp to rank 1: 4096 bytes
+  /// have not arrived; nothing was heard from its host for 14.0 s".
   std::vector<std::string> on_the_way(int ranks) const;
 
  private:

@@ -60,7 +60,7 @@ enum class OfiFrameType : uint8_t {
   wake = 7,    ///< a write that its target waits for is at its place; no payload
 };
 
-/// From the beginning of a frame of so many bytes to the next frame of the same message.
+/// A frame of `bytes` begins at offset 0 of a provider's message. Returns the offset of the next frame.
 inline constexpr size_t ofi_stride(size_t bytes) { return (bytes + 7) & ~size_t{7}; }
 
 struct OfiFrame : MessageFrame {

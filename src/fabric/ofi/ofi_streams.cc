@@ -36,8 +36,7 @@ void OfiStreams::end_bursts() {
 // Messages do not overtake puts that wait for room.
 bool OfiStreams::may_leave(const OfiPeer& peer) const { return peer.transfers.waiting_puts == 0; }
 
-// Where a frame of so many bytes may be written: behind those that are staged, or in a buffer of its own. Null: there
-// is no room.
+// The buffer for a frame of `bytes`: the staged one if it has room, else a new one. Null: there is none.
 OfiBuffer* OfiStreams::room_for(OfiPeer& peer, size_t bytes) {
   OfiBuffer*& staged = peer.stream.staged;
   if (staged) {

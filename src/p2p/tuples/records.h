@@ -21,8 +21,9 @@ class TupleSender;
 struct TupleLine;
 struct TupleQueue;
 
-/// A queue is given up for another only when its last message is so many queues' worth of messages ago: with more
-/// tuples in use than queues, those that have one keep it.
+/// A queue is unused when this rank has sent (or received) kTupleUnusedFactor * tunable tuple_queues messages since the
+/// queue's last one. Only an unused queue is given up for another tuple. So if more tuples are in use than there are
+/// queues, those that have one keep it.
 inline constexpr uint64_t kTupleUnusedFactor = 4;
 
 /// What is exact about a message.
