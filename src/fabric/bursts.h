@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fabric/coalescing.h"
+#include "wire/header.h"
 
 namespace tern {
 
@@ -17,8 +18,8 @@ class Bursts {
   bool empty() const { return streams_.empty(); }
   void note_poll() { ++polls_; }
   /// A message leaves on that stream now. True: it may wait.
-  bool may_wait(Stream& stream, uint64_t now_ns) {
-    const bool may = stream.coalescing.may_wait(now_ns, polls_);
+  bool may_wait(Stream& stream, uint64_t now_ns, const wire::Header& header) {
+    const bool may = stream.coalescing.may_wait(now_ns, polls_, !wire::sender_comes_back(header));
     if (stream.coalescing.open() && std::find(streams_.begin(), streams_.end(), &stream) == streams_.end())
       streams_.push_back(&stream);
     return may;

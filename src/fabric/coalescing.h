@@ -3,15 +3,15 @@
 // Handing a segment to the network costs 4 us on a loopback, adding to one in the kernel (MSG_MORE) 1 us, in the rank
 // 0.1 us.
 //
-// Only within a burst (no poll between its messages). Its first message leaves at once, unless most of those before it
-// were followed by another one: so a rank that sends and then waits, or sends now and then, is not affected. A rank
-// that computes after a burst would delay the end of the burst, so bursts are watched: a poll that comes later than
-// kSoon_ns is a debt of that time, each burst with a poll soon after it pays kDelay_ns, and messages wait only while
-// there is no debt. So on average a burst is delayed by kDelay_ns at most. (One in some thousand is a little late
-// because of the scheduler.) What waits in the kernel leaves after 200 ms at the latest. What waits in the rank leaves
-// with its next call; so over TCP and libfabric messages wait in the rank only if it surely makes one: it holds a
-// request (ProgressEngine::release_held), or has an event thread. (Over UDP all messages may wait there: lost packets
-// wait for this rank's next call, too.)
+// Only within a burst (no poll between its messages). Its first message leaves at once, unless the sender holds a
+// request (it did not block) and most of those before it were followed by another one: so a rank that sends and then
+// waits, answers before it goes on, or sends now and then, is not affected. A rank that computes after a burst would
+// delay the end of the burst, so bursts are watched: a poll that comes later than kSoon_ns is a debt of that time, each
+// burst with a poll soon after it pays kDelay_ns, and messages wait only while there is no debt. So on average a burst
+// is delayed by kDelay_ns at most. (One in some thousand is a little late because of the scheduler.) What waits in the
+// kernel leaves after 200 ms at the latest. What waits in the rank leaves with its next call; so over TCP and libfabric
+// messages wait in the rank only if it surely makes one: it holds a request (ProgressEngine::release_held), or has an
+// event thread. (Over UDP all messages may wait there: lost packets wait for this rank's next call, too.)
 //
 // Units: nanoseconds, bytes. Thread rule: a value of its lane.
 #pragma once
@@ -28,8 +28,9 @@ class Coalescing {
   /// 2.15 GB/s, 8 KiB 1.35 and 2.96, 16 KiB 2.30 and 3.67, 32 KiB 3.76 and 3.53.)
   static constexpr size_t kMaxBytes = 16 * 1024;
 
-  /// A message leaves now; `polls`: of this rank so far. True: it may wait for the next one.
-  bool may_wait(uint64_t now_ns, uint64_t polls) {
+  /// A message leaves now; `polls`: of this rank so far; `blocking`: its sender holds no request. True: it may wait for
+  /// the next one.
+  bool may_wait(uint64_t now_ns, uint64_t polls, bool blocking) {
     const bool burst = polls == polls_ && now_ns - last_ns_ < kSoon_ns;
     polls_ = polls;
     last_ns_ = now_ns;
@@ -38,7 +39,7 @@ class Coalescing {
     } else {
       followed_ = alone_ ? followed_ / 2 : std::min(followed_ + 1, kMostFollowed);
       alone_ = true;
-      if (followed_ < kMostFollowed / 2 || debt_ns_ != 0) return false;
+      if (blocking || followed_ < kMostFollowed / 2 || debt_ns_ != 0) return false;
     }
     if (!open_ || now_ns - since_ns_ >= kSoon_ns) {  // older messages leave together with this one
       const bool first = !open_;

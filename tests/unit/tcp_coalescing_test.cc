@@ -15,13 +15,14 @@ namespace {
 struct Program {
   Coalescing coalescing;
   uint64_t now_ns = 1'000'000, polls = 0;
+  bool blocking = false;  ///< the first of a burst
 
   /// Sends `messages`, then polls after `pause_ns`. How many of them were allowed to wait. One that was not takes the
   /// kernel `kernel_ns`.
   int burst(int messages, uint64_t pause_ns, uint64_t kernel_ns = 0) {
     int waited = 0;
     for (int i = 0; i < messages; ++i) {
-      const bool waits = coalescing.may_wait(now_ns, polls);
+      const bool waits = coalescing.may_wait(now_ns, polls, blocking && i == 0);
       waited += waits;
       now_ns += 200;
       if (waits || kernel_ns == 0) continue;
@@ -55,6 +56,16 @@ TEST(Coalescing, AMessageAloneDoesNotWait) {
   EXPECT_EQ(program.burst(2, 500), 2) << "one alone in sixteen does not matter";
 }
 
+// The receiver of an answer waits for it while the others are made ready.
+TEST(Coalescing, AnAnswerLeavesBeforeWhatFollows) {
+  Program program;
+  program.blocking = true;
+  for (int i = 0; i < 100; ++i) program.burst(10, 500);
+  EXPECT_EQ(program.burst(10, 500), 9);
+  program.blocking = false;
+  EXPECT_EQ(program.burst(10, 500), 10);
+}
+
 // A poll that is a little late now and then, by the scheduler, does not keep the debt of a long one up.
 TEST(Coalescing, SmallDelaysDoNotKeepALongOneUp) {
   Program program;
@@ -76,7 +87,7 @@ TEST(Coalescing, WhatHasWaitedForLongLeaves) {
   for (int i = 0; i < 16; ++i) program.burst(10, 500);
   int longest = 0, waiting = 0;
   for (int i = 0; i < 1000; ++i) {
-    waiting = program.coalescing.may_wait(program.now_ns, program.polls) ? waiting + 1 : 0;
+    waiting = program.coalescing.may_wait(program.now_ns, program.polls, false) ? waiting + 1 : 0;
     longest = std::max(longest, waiting);
     program.now_ns += 200;
   }

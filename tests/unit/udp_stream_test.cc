@@ -137,7 +137,7 @@ class Conversation {
     for (; begun_ < sent.size() && (!waiting_ || waiting_->completions == 1); ++begun_) {
       waiting_.reset();
       const std::string& message = sent[begun_];
-      const wire::Header header{.kind = wire::Kind::eager, .tag = int32_t(begun_)};
+      const wire::Header header{.kind = wire::Kind::eager, .flags = wire::kRequested, .tag = int32_t(begun_)};
       if (zero.channel.try_send(header, message.data(), message.size(), now_ns)) continue;
       waiting_ = std::make_unique<TestSend>(1, header.tag, message);
       zero.channel.enqueue(*waiting_, now_ns);

@@ -19,7 +19,7 @@ using OfiType = wire::OfiFrameType;
 // It may wait in this rank only if a later call surely sends it: the sender's own, or the event thread's.
 bool OfiStreams::may_wait(OfiPeer& peer, const wire::Header& header, size_t bytes) {
   if (2 * (wire::ofi_head_bytes(OfiType::whole) + bytes) > adapter_.frame_bytes) return false;
-  if (!bursts_.may_wait(peer, adapter_.clock.rough_ns())) return false;
+  if (!bursts_.may_wait(peer, adapter_.clock.rough_ns(), header)) return false;
   if (!(helped_ || wire::sender_comes_back(header)) || armed_) return false;
   return hints_.holding = true;
 }

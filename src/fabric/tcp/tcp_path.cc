@@ -78,7 +78,7 @@ bool TcpPath::try_send(Lane& lane, const wire::Header& header, const void* paylo
 TcpOutbound::Wait TcpPath::may_wait(Stream& stream, const wire::Header& header, size_t bytes) {
   using Wait = TcpOutbound::Wait;
   if (bytes > Coalescing::kMaxBytes || sending_.sealed) return Wait::no;
-  if (!bursts_.may_wait(stream, clock_.rough_ns())) return Wait::no;
+  if (!bursts_.may_wait(stream, clock_.rough_ns(), header)) return Wait::no;
   if (!(helped_ || wire::sender_comes_back(header)) || armed_ != 0) return Wait::in_kernel;
   hints_.holding = true;
   return Wait::here;

@@ -66,8 +66,9 @@ bool StreamSender::try_send(const wire::Header& header, const void* payload, siz
 
 void StreamSender::send(const wire::Header& header, const void* payload, size_t bytes, uint64_t now_ns) {
   const size_t whole = kHeadBytes + bytes;
-  const bool waits =
-      bytes <= Coalescing::kMaxBytes && coalescing_.may_wait(now_ns, polls_) && held_bytes_ + whole <= kMaxHeld;
+  const bool waits = bytes <= Coalescing::kMaxBytes &&
+                     coalescing_.may_wait(now_ns, polls_, !wire::sender_comes_back(header)) &&
+                     held_bytes_ + whole <= kMaxHeld;
   append(header, static_cast<const std::byte*>(payload), bytes, waits);
   if (waits) {
     held_bytes_ += whole;
