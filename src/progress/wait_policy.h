@@ -21,7 +21,7 @@
 //               more tasks than awake ranks, `sightings` times     strangers, for first_sleeps waits
 //   strangers   a poll was empty                                   sleep
 //   any         a poll was empty, the launcher ends the wait       sleep
-//   own,        threads of this rank have been called              yield, for each pause
+//   own and     threads of this rank have been called              yield, for each pause
 //    crowded    they have only been awake, for switch_ns           yield, for each pause
 //
 // `own`: no more ranks than cores. Another task may want the core nevertheless: another job, a compiler, a second
@@ -102,8 +102,8 @@ class WaitPolicy {
 
   /// A poll of this wait was empty (counted in `wait.empty`). `threads`: several threads of this rank may be inside.
   Step on_empty(Wait& wait, bool threads);
-  /// Whether this rank has fewer cores than threads that are awake: this one and `others`.
-  bool crowded(int others) const { return others >= setup_.cores; }
+  /// Whether this rank has cores of its own, and fewer than threads that are awake: this one and `others`.
+  bool crowded(int others) const { return !setup_.oversubscribed && others >= setup_.cores; }
   /// What replaces a pause then. `called`: one of the others has been called, so its condition is true.
   Step on_crowded(Wait& wait, uint64_t now_ns, bool called) const;
   /// Also called when a long wait is over (the step is then ignored): the gap at its end counts, too.

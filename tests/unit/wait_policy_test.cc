@@ -102,6 +102,16 @@ TEST(WaitPolicy, WithACoreOfItsOwnItPollsUntilASleepIsCheap) {
   for (int i = 0; i < 5; ++i) EXPECT_NEAR(double(rank.polls_ns()), 10e6, 1e4);
 }
 
+// Ranks that share cores yield by themselves, and spin only where that has paid.
+TEST(WaitPolicy, OnlyARankWithCoresOfItsOwnIsCrowded) {
+  WaitPolicy::Setup setup = own_core();
+  setup.cores = 2;
+  EXPECT_FALSE(WaitPolicy(setup).crowded(1));
+  EXPECT_TRUE(WaitPolicy(setup).crowded(2));
+  setup.oversubscribed = true;
+  EXPECT_FALSE(WaitPolicy(setup).crowded(2));
+}
+
 // Two ranks that both sleep answer after the time of a wake-up, so both would sleep in each wait.
 TEST(WaitPolicy, ASleepThatEndsAtOnceMakesPatient) {
   Waiter rank(own_core());
