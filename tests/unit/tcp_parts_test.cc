@@ -1,5 +1,6 @@
 // The parts of the TCP path that need no connection: who is admitted (admission.h), which connections a poll reads
-// (hot_links.h), when calls are due (call_timers.h).
+// (hot_links.h), when calls are due (call_timers.h), where a stream calls and when its peer is lost (call.h), which
+// peers are lost in the next poll (peers.h).
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -7,8 +8,10 @@
 
 #include "fabric/ip/kernel_streams.h"
 #include "fabric/tcp/admission.h"
+#include "fabric/tcp/call.h"
 #include "fabric/tcp/call_timers.h"
 #include "fabric/tcp/hot_links.h"
+#include "fabric/tcp/peers.h"
 
 namespace tern::tcp {
 namespace {
@@ -72,15 +75,17 @@ TEST(TcpParts, WhatBringsSomethingIsReadFirst) {
   EXPECT_TRUE(hot.empty());
 }
 
+struct NoSink final : Sink {
+  void on_message(Lane&, const wire::Header&, const std::byte*, size_t) override {}
+  Landing on_header(Lane&, const wire::Header&, size_t) override { return {}; }
+  void on_landed(Lane&, const wire::Header&, Landing&, size_t, Error) override {}
+  void on_peer_lost(Lane&, Error) override {}
+};
+
 TEST(TcpParts, CallsAreDueAtTheirTime) {
   KernelStreams port;
   TcpOutbound::Shared sending{.port = port};
-  struct NoSink final : Sink {
-    void on_message(Lane&, const wire::Header&, const std::byte*, size_t) override {}
-    Landing on_header(Lane&, const wire::Header&, size_t) override { return {}; }
-    void on_landed(Lane&, const wire::Header&, Landing&, size_t, Error) override {}
-    void on_peer_lost(Lane&, Error) override {}
-  } nobody;
+  NoSink nobody;
   Peer first(1, nobody, sending), second(2, nobody, sending);
   CallTimers timers;
   timers.set(first.first(), true);
@@ -102,6 +107,111 @@ TEST(TcpParts, CallsAreDueAtTheirTime) {
   EXPECT_EQ(timers.next_deadline_ns(), ~uint64_t{0});
   timers.set(second.first(), false);
   EXPECT_TRUE(timers.empty());
+}
+
+std::vector<TcpCandidate> three_ways() {
+  std::vector<TcpCandidate> ways(3);
+  ways[0].network = ways[2].network = 1;
+  ways[1].network = 2;
+  return ways;
+}
+
+TEST(TcpParts, AStreamPrefersItsOwnNetwork) {
+  Call first, second;
+  first.begin(three_ways(), 0, 0, 30 * kSecond);
+  second.begin(three_ways(), 1, 0, 30 * kSecond);
+  EXPECT_EQ(first.next(false)->network, 1u);
+  EXPECT_EQ(first.next(false)->network, 1u);
+  EXPECT_EQ(first.next(false)->network, 2u);
+  EXPECT_EQ(first.next(false), nullptr);
+  EXPECT_EQ(second.next(true)->network, 2u);
+  EXPECT_EQ(second.next(true), nullptr);
+  first.avoid(1);
+  EXPECT_EQ(first.next(false)->network, 2u);
+  first.succeed();
+  EXPECT_TRUE(first.wants_back_from(2));
+  EXPECT_FALSE(first.wants_back_from(1));
+}
+
+// Fails all addresses in turn; returns what follows.
+Call::Outcome fail_round(Call& call, Call::Failure why, uint64_t now_ns, bool connected = false) {
+  KernelStreams port;
+  while (call.next(false)) call.failed("address: no", why, connected, now_ns);
+  return call.end_round(port, now_ns);
+}
+
+TEST(TcpParts, APeerWhoseAddressesAllRefuseIsLostAfterSomeRounds) {
+  Call call;
+  call.begin(three_ways(), 0, 0, 30 * kSecond);
+  EXPECT_EQ(fail_round(call, Call::Failure::refused, 1), Call::Outcome::pause);
+  const uint64_t first_pause = call.pause_ns();
+  EXPECT_EQ(fail_round(call, Call::Failure::refused, 2), Call::Outcome::pause);
+  EXPECT_EQ(call.pause_ns(), 2 * first_pause);
+  EXPECT_EQ(call.troubles(), "address: no; address: no; address: no");
+  EXPECT_EQ(fail_round(call, Call::Failure::refused, 3), Call::Outcome::lost);
+}
+
+TEST(TcpParts, APeerThatCannotBeReachedIsLostWhenItsTimeIsOver) {
+  Call call;
+  call.begin(three_ways(), 0, 0, 30 * kSecond);
+  for (uint64_t now = kSecond; now < 30 * kSecond; now += kSecond)
+    ASSERT_EQ(fail_round(call, Call::Failure::unreachable, now), Call::Outcome::pause);
+  EXPECT_EQ(fail_round(call, Call::Failure::unreachable, 30 * kSecond), Call::Outcome::lost);
+  // One that hung up was alive: its time begins again, once.
+  call.begin(three_ways(), 0, 0, 30 * kSecond);
+  EXPECT_EQ(fail_round(call, Call::Failure::other, 20 * kSecond, true), Call::Outcome::pause);
+  EXPECT_EQ(fail_round(call, Call::Failure::other, 49 * kSecond, true), Call::Outcome::pause);
+  EXPECT_EQ(fail_round(call, Call::Failure::other, 50 * kSecond, true), Call::Outcome::lost);
+}
+
+TEST(TcpParts, AConnectionThatWasClosedAndIsRefusedMeansThatTheProcessHasEnded) {
+  for (bool closed : {false, true}) {
+    Call call;
+    call.begin(three_ways(), 0, 0, 30 * kSecond);
+    call.succeed();
+    call.note_closed(closed);
+    call.begin(three_ways(), 0, kSecond, 30 * kSecond);
+    (void)call.next(false);
+    EXPECT_EQ(call.attempt_ends_ns(kSecond), 2 * kSecond);
+    call.failed("address: no", Call::Failure::refused, false, kSecond);
+    EXPECT_EQ(fail_round(call, Call::Failure::unreachable, kSecond),
+              closed ? Call::Outcome::lost : Call::Outcome::pause);
+  }
+}
+
+TEST(TcpParts, TheLastAddressOfAFirstCallIsTriedToTheEndOfItsTime) {
+  Call call;
+  call.begin(three_ways(), 0, 0, 30 * kSecond);
+  (void)call.next(false);
+  EXPECT_EQ(call.attempt_ends_ns(0), 2 * kSecond);
+  (void)call.next(false);
+  (void)call.next(false);
+  EXPECT_EQ(call.attempt_ends_ns(0), 30 * kSecond);
+}
+
+TEST(TcpParts, WhoIsDoomedMeanwhileIsForTheNextPoll) {
+  KernelStreams port;
+  TcpOutbound::Shared sending{.port = port};
+  NoSink nobody;
+  PeerTable table({0, 0}, 3);
+  Peers peers(table, nobody, sending);
+  EXPECT_FALSE(peers.reaches(0));
+  Peer& one = peers.at(1);
+  EXPECT_EQ(&peers.at(1), &one);
+  peers.doom(one, 1, "first");
+  peers.doom(one, 2, "second");
+  std::vector<Peer*> lost;
+  const auto note = [&](Peer& peer) {
+    lost.push_back(&peer);
+    if (lost.size() == 1) peers.doom(peers.at(2), 1, "third");
+  };
+  peers.visit_doomed(note);
+  EXPECT_EQ(lost, std::vector<Peer*>{&one});
+  EXPECT_EQ(one.trouble, "second");
+  EXPECT_TRUE(peers.any_doomed());
+  peers.visit_doomed(note);
+  EXPECT_EQ(lost, (std::vector<Peer*>{&one, &peers.at(2)}));
+  EXPECT_FALSE(peers.any_doomed());
 }
 
 }  // namespace

@@ -15,10 +15,10 @@
 
 #include "base/intrusive_list.h"
 #include "fabric/coalescing.h"
-#include "fabric/ip/host_question.h"
 #include "fabric/ip/interfaces.h"
 #include "fabric/ip/stream_port.h"
 #include "fabric/lane.h"
+#include "fabric/tcp/call.h"
 #include "fabric/tcp/drain_estimate.h"
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/inbound.h"
@@ -93,21 +93,11 @@ struct Stream : ListHook<Stream> {  // hook: in the path's blocked streams
   ServiceRate rate;         ///< of the parts sent lately
   DrainEstimate drain;      ///< of the data that operations wait for
   // While calling:
-  Setup* setup = nullptr;                ///< the outgoing attempt, if there is one
-  std::vector<TcpCandidate> candidates;  ///< the first one's network is the stream's own
-  size_t next_candidate = 0;
-  int rounds = 0;                  ///< how often all candidates have been tried
-  int hang_ups = 0;                ///< how often a connection ended in its handshake
-  bool only_refusals = true;       ///< in this round every address has refused the call
-  bool refused = false;            ///< in this round one has
-  bool unanswered = false;         ///< in this round one has not answered: its queue of calls may be full
-  bool closed = false;             ///< the peer's host has closed the earlier connection (it did not just fall silent)
-  std::vector<std::string> tried;  ///< in this round: addresses that have not led to the peer, and why
-  uint64_t give_up_ns = 0;
+  Setup* setup = nullptr;  ///< the outgoing attempt, if there is one
+  Call call;
   uint64_t retry_ns = ~uint64_t{0};
   uint64_t warn_ns = ~uint64_t{0};  ///< when the user is told that nobody answers
   std::string loss;                 ///< how the last connection was lost; empty: there was none
-  HostQuestion host;                ///< asked when no address has answered for too long
 
   /// When its attempt, or the pause before the next one, is over, or something is to be said of it.
   uint64_t due_ns() const { return std::min(setup ? setup->deadline_ns : retry_ns, warn_ns); }
@@ -131,6 +121,13 @@ struct Peer : Lane {
   std::string trouble;                   ///< the last attempt's, then why the peer is lost
   int error_class = 0;
   Stream& first() { return *streams[0]; }
+  /// Takes back all operations that have not left.
+  void surrender(SendList& out) {
+    for (auto& stream : streams) {
+      if (stream) stream->outbound.surrender(out);
+    }
+    while (SendOperation* operation = stranded.pop_front()) out.push_back(operation);
+  }
   bool has_departed() const { return state == PeerState::departed || !streams[0]; }
   bool connected() const { return streams[0] && streams[0]->link; }
   Error reason() const { return Error(error_class, "rank " + std::to_string(id) + ": " + trouble); }

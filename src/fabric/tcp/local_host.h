@@ -35,15 +35,8 @@ class LocalHost {
   const std::string& congestion() const { return congestion_; }
   /// All routes worth trying to the peer with that card, best first. Error: there is none, or that is no card.
   Error ways_to(const std::string& card, std::vector<TcpCandidate>& ways);
-  /// The name of our interface of that index; empty: not known.
-  std::string interface_of(uint32_t index) const {
-    for (const LocalAddress& local : addresses_) {
-      if (index != 0 && local.index == index) return local.interface;
-    }
-    return {};
-  }
   /// Our interface that the stream uses; 0: not known.
-  uint32_t network(int handle) { return network_of(addresses_, port_.local_address(handle)); }
+  uint32_t network(int handle) const { return network_of(addresses_, port_.local_address(handle)); }
   /// The name of our interface of that number; empty: not known.
   std::string interface_name(uint32_t network) const;
   /// Interfaces besides the loopback.

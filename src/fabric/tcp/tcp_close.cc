@@ -12,47 +12,24 @@ namespace tern {
 using tcp::PeerState;
 using tcp::StreamState;
 
-namespace {
-
-// How long the higher rank leaves the call to the lower one after both have seen their connection break: longer than a
-// round trip and a lower rank's absence of a time slice (some ms), shorter than a user notices.
-constexpr uint64_t kReconnectTieBreak_ns = 20'000'000;
-
-}  // namespace
-
-// For places that must not call the sink: the peer is lost in the next poll. If it is lost already, what is queued for
-// it fails in that poll.
-void TcpPath::doom(Peer& peer, int error_class, std::string trouble) {
-  if (peer.trouble != trouble) peer.trouble = std::move(trouble);
-  peer.error_class = error_class;
-  if (peer.doomed) return;
-  peer.doomed = true;
-  TERN_DEBUG_ASSERT(std::find(doomed_.begin(), doomed_.end(), &peer) == doomed_.end());
-  doomed_.push_back(&peer);
-}
-
+// Done-functions may send to the same peer again; that fails in the next poll.
 int TcpPath::lose_doomed() {
-  // Done-functions may send to the same peer again; that fails in the next poll.
-  std::vector<Peer*> now;
-  now.swap(doomed_);
   int handled = 0;
-  for (Peer* peer : now) {
-    TERN_DEBUG_ASSERT(peer->doomed);
-    peer->doomed = false;
+  peers_.visit_doomed([&](Peer& peer) {
     bool calling = false;
-    for (auto& stream : peer->streams) calling = calling || (stream && stream->state == StreamState::calling);
+    for (auto& stream : peer.streams) calling = calling || (stream && stream->state == StreamState::calling);
     // Meanwhile the peer may have called this rank.
-    if (peer->state == PeerState::open && peer->connected() && !calling && !peer->given_up) continue;
-    handled += lose(*peer);
-  }
+    if (peer.state == PeerState::open && peer.connected() && !calling && !peer.given_up) return;
+    handled += lose(peer);
+  });
   return handled;
 }
 
 void TcpPath::give_up(Lane& lane) {
   auto& peer = static_cast<Peer&>(lane);
   peer.given_up = true;
-  TERN_DEBUG_ASSERT(&peer_at(peer.id) == &peer);
-  doom(peer, int(ErrorClass::proc_aborted), "given up for another path");
+  TERN_DEBUG_ASSERT(&peers_.at(peer.id) == &peer);
+  peers_.doom(peer, int(ErrorClass::proc_aborted), "given up for another path");
 }
 
 // The streams restart at their first byte, and so do the peer's.
@@ -60,11 +37,7 @@ bool TcpPath::reopen(Lane& lane, uint32_t) {
   auto& peer = static_cast<Peer&>(lane);
   if (peer.state != PeerState::lost || peer.doomed) return false;
   drop_streams(peer);
-  peer.streams[0] = std::make_unique<Stream>(peer, 0, sending_);
-  TERN_DEBUG_ASSERT(peer.state == PeerState::lost && !peer.first().link);
-  peer.state = PeerState::open;
-  peer.announced = peer.given_up = false;
-  peer.trouble.clear();
+  peers_.reopen(peer);
   return true;
 }
 
@@ -72,26 +45,11 @@ bool TcpPath::reopen(Lane& lane, uint32_t) {
 void TcpPath::drop_streams(Peer& peer) {
   for (auto& stream : peer.streams) {
     if (!stream) continue;
-    bursts_.forget(*stream);
-    TERN_DEBUG_ASSERT(!stream->link && !stream->setup);
-    if (stream->linked()) stream->unlink();
+    TERN_DEBUG_ASSERT(!stream->setup);
+    traffic_.forget(*stream);
     stream.reset();
   }
   peer.receiving.assembly = {};
-}
-
-int TcpPath::fail_operations(Peer& peer) {
-  SendList failed;
-  for (auto& stream : peer.streams) {
-    if (stream) stream->outbound.surrender(failed);
-  }
-  while (SendOperation* operation = peer.stranded.pop_front()) failed.push_back(operation);
-  int handled = 0;
-  while (SendOperation* operation = failed.pop_front()) {
-    ++handled;
-    operation->done(*operation, peer.reason());
-  }
-  return handled;
 }
 
 int TcpPath::lose(Peer& peer) {
@@ -101,15 +59,19 @@ int TcpPath::lose(Peer& peer) {
   for (size_t i = wire::kMaxStreams; i-- != 0;) {  // the first last: it knows the message of which others have parts
     Stream* stream = peer.streams[i].get();
     if (!stream) continue;
-    if (stream->setup) drop(*stream->setup);
-    if (stream->link) give_up_link(*stream);
-    calls_.set(*stream, false);
+    connector_.stop(*stream);
+    if (stream->link) traffic_.detach(*stream);
     stream->state = StreamState::ended;
     TERN_DEBUG_ASSERT(!stream->link);
     (void)stream->inbound.receive(-1, handled);  // what had arrived before the loss is still valid
     stream->inbound.abandon(peer.reason());
   }
-  handled += fail_operations(peer);
+  SendList failed;
+  peer.surrender(failed);
+  while (SendOperation* operation = failed.pop_front()) {
+    ++handled;
+    operation->done(*operation, peer.reason());
+  }
   if ((!departed || peer.given_up) && !peer.announced) {
     peer.announced = true;
     TERN_DEBUG_ASSERT(peer.state != PeerState::open);
@@ -117,22 +79,6 @@ int TcpPath::lose(Peer& peer) {
     sink_.on_peer_lost(peer, peer.reason());
   }
   return handled;
-}
-
-// From this connection only what its socket holds is still read, and that is kept. (After the shutdown the
-// kernel answers further data with a reset instead of acknowledging it, so the peer knows what this rank does not
-// have.)
-void TcpPath::give_up_link(Stream& stream) {
-  Link& link = *stream.link;
-  TERN_DEBUG_ASSERT(link.stream == &stream && links_ != 0);
-  port_->shutdown(link.handle.get(), true);
-  stream.inbound.drain(link.handle.get());
-  stream.outbound.detach();
-  stream.link = nullptr;
-  if (stream.linked()) stream.unlink();
-  hot_.cool(link);
-  counters().tcp_connections = --links_;
-  watched_.retire(link);
 }
 
 // A connection has come to its end, in order or not.
@@ -147,7 +93,7 @@ int TcpPath::link_ended(Link& link, TcpInbound::State how) {
   }
   if (how == TcpInbound::State::ended && stream.inbound.departed()) {
     if (stream.index != 0) {  // the peer is about to say goodbye on the first stream too
-      give_up_link(stream);
+      traffic_.detach(stream);
       stream.state = StreamState::ended;
       return 0;
     }
@@ -164,38 +110,20 @@ int TcpPath::link_ended(Link& link, TcpInbound::State how) {
     return handled;
   }
   int said = stream.inbound.error() != 0 ? stream.inbound.error() : stream.outbound.error();
-  stream.closed = how == TcpInbound::State::ended || said == ECONNRESET || said == EPIPE;
+  stream.call.note_closed(how == TcpInbound::State::ended || said == ECONNRESET || said == EPIPE);
   counters().tcp_unsound += how == TcpInbound::State::unsound;
-  link_broken(stream,
-              prefix + (how == TcpInbound::State::unsound ? "what arrived was damaged on the way"
-                        : said != 0                       ? errno_text(said)
-                                    : "it was closed without a goodbye, so its process was killed or "
-                                      "has crashed"),
-              false);
+  connector_.call_again(stream,
+                        prefix + (how == TcpInbound::State::unsound ? "what arrived was damaged on the way"
+                                  : said != 0                       ? errno_text(said)
+                                              : "it was closed without a goodbye, so its process was killed or "
+                                                "has crashed"),
+                        false);
   return 0;
-}
-
-// The stream continues over another connection (no sink is called here). The lower rank calls first: two calls
-// at a time would hinder each other.
-void TcpPath::link_broken(Stream& stream, std::string why, bool network_is_bad) {
-  const uint32_t network = stream.network;
-  if (stream.setup) drop(*stream.setup);
-  if (stream.link) give_up_link(stream);
-  stream.loss = std::move(why);
-  TERN_DEBUG_ASSERT(!stream.link && !stream.setup);
-  contact(stream);
-  if (stream.peer.doomed) return;
-  if (network_is_bad) {
-    auto other = std::find_if(stream.candidates.begin(), stream.candidates.end(),
-                              [&](auto& candidate) { return candidate.network != network; });
-    if (other != stream.candidates.end()) stream.next_candidate = size_t(other - stream.candidates.begin());
-  }
-  stream.retry_ns = clock_.now_ns() + (table_.comes_before(stream.peer.id) ? 0 : kReconnectTieBreak_ns);
 }
 
 // Checks for connections whose network is lost.
 void TcpPath::check_links() {
-  const bool several = host_.several_networks();
+  const bool several = connector_.host().several_networks();
   std::vector<Stream*> lost;
   std::vector<Setup*> failed;
   watched_.each<Link>([&](Link& link) {
@@ -205,11 +133,11 @@ void TcpPath::check_links() {
     if (setup.stream && setup.connected && link_watch_.stalled(setup, several)) failed.push_back(&setup);
   });
   for (Stream* stream : lost)
-    link_broken(*stream, "the connection to " + stream->link->where + " is lost: no answer any more", true);
+    connector_.call_again(*stream, "the connection to " + stream->link->where + " is lost: no answer any more", true);
   for (Setup* setup : failed) {
     if (setup->kind != tcp::Watched::Kind::setup) continue;
-    on_setup(*setup, 0);  // an answer that has come meanwhile is valid
-    if (setup->kind == tcp::Watched::Kind::setup) attempt_failed(*setup, "no answer any more");
+    connector_.advance(*setup, 0);  // an answer that has come meanwhile is valid
+    if (setup->kind == tcp::Watched::Kind::setup) connector_.attempt_failed(*setup, "no answer any more");
   }
 }
 
@@ -229,62 +157,51 @@ void TcpPath::on_interfaces(tcp::Interfaces& watch) {
     if (gone(link.stream->network)) lost.push_back(link.stream);
   });
   watched_.each<Setup>([&](Setup& setup) {
-    if (setup.stream && gone(host_.network(setup.handle.get()))) failed.push_back(&setup);
+    if (setup.stream && gone(connector_.host().network(setup.handle.get()))) failed.push_back(&setup);
   });
   for (Stream* stream : lost) {
-    if (look_up(stream->peer)) continue;
+    if (connector_.look_up(stream->peer)) continue;
     const auto& ways = stream->peer.candidates;
     if (std::all_of(ways.begin(), ways.end(), [&](auto& candidate) { return gone(candidate.network); })) continue;
     if (stream->link)
-      link_broken(*stream, "the connection to " + stream->link->where + " is lost: its interface has gone down", true);
+      connector_.call_again(*stream,
+                            "the connection to " + stream->link->where + " is lost: its interface has gone down", true);
   }
   for (Setup* setup : failed) {
-    if (setup->kind == tcp::Watched::Kind::setup) attempt_failed(*setup, "its interface has gone down");
+    if (setup->kind == tcp::Watched::Kind::setup) connector_.attempt_failed(*setup, "its interface has gone down");
   }
 }
 
 void TcpPath::break_connection(PeerId id) {
-  for (auto& stream : peer_at(id).streams) {
+  for (auto& stream : peers_.at(id).streams) {
     if (stream && stream->link) port_->shutdown(stream->link->handle.get(), true);
   }
 }
 
 void TcpPath::abort() {
-  for (auto& peer : peers_) {
-    if (!peer) continue;
-    for (auto& stream : peer->streams) {
-      if (!stream) continue;
-      if (stream->link) give_up_link(*stream);
-      if (stream->setup) drop(*stream->setup);
-    }
-  }
+  peers_.each_stream([this](Stream& stream) {
+    if (stream.link) traffic_.detach(stream);
+    connector_.stop(stream);
+  });
   watched_.retire_all();
 }
 
 TcpPath::~TcpPath() {
   try {
     std::vector<Stream*> open;
-    for (auto& peer : peers_) {
-      if (!peer) continue;
-      for (auto& stream : peer->streams) {
-        if (stream && stream->link) open.push_back(stream.get());
-      }
-    }
+    peers_.each_stream([&](Stream& stream) {
+      if (stream.link) open.push_back(&stream);
+    });
     tcp::close_in_order(*port_, clock_, sending_.scratch.get(), open);
   } catch (const std::bad_alloc&) {
     // Connections just end. In MPI_Finalize nothing is lost: all ranks have reached its barrier.
   }
   // Operations that are still here belong to requests that are being destroyed too; no call waits for them.
   SendList forgotten;
-  for (auto& peer : peers_) {
-    if (!peer) continue;
-    for (auto& stream : peer->streams) {
-      if (!stream) continue;
-      if (stream->linked()) stream->unlink();
-      stream->outbound.surrender(forgotten);
-    }
-    while (SendOperation* operation = peer->stranded.pop_front()) forgotten.push_back(operation);
-  }
+  peers_.each([&](Peer& peer) { peer.surrender(forgotten); });
+  peers_.each_stream([](Stream& stream) {
+    if (stream.linked()) stream.unlink();
+  });
   while (forgotten.pop_front()) {
   }
   while (sending_.finished.pop_front()) {

@@ -26,7 +26,8 @@ using tcp::StreamState;
 // Whether there may be several networks to the peer. Within a host there is one, whatever addresses it has: more
 // connections only cost (1 MiB one way: 98 us over one, 127 over two).
 bool TcpPath::may_stripe(Peer& peer) {
-  return max_streams_ > 1 && peer.first().link && !look_up(peer) && !peer.candidates.front().address.loopback();
+  return max_streams_ > 1 && peer.first().link && !connector_.look_up(peer) &&
+         !peer.candidates.front().address.loopback();
 }
 
 // Finds the streams that can carry a part now, and calls for missing ones.
@@ -44,11 +45,11 @@ size_t TcpPath::open_streams(Peer& peer, Stream** open) {
   open[count++] = &peer.first();
   for (size_t i = 1; i < wire::kMaxStreams; ++i) {
     if (i >= wanted && !peer.streams[i]) continue;
-    Stream& stream = stream_at(peer, i);
+    Stream& stream = peers_.stream(peer, i);
     if (stream.link) {
       open[count++] = &stream;
-    } else if (stream.state == StreamState::fresh && table_.comes_before(peer.id)) {
-      contact(stream);
+    } else if (stream.state == StreamState::fresh && peers_.table().comes_before(peer.id)) {
+      connector_.contact(stream);
     }
   }
   return count;
@@ -64,7 +65,7 @@ bool TcpPath::stripe(Peer& peer, SendOperation& operation) {
   stripes_.send(peer, operation, {open, count}, shares, counters());
   // The others first: their bytes travel while the first stream's are copied.
   for (size_t i = count; i-- != 0;) {
-    if (shares[i] != 0 || i == 0) flush(*open[i]);
+    if (shares[i] != 0 || i == 0) traffic_.flush(*open[i]);
   }
   return true;
 }

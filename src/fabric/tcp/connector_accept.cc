@@ -5,13 +5,9 @@
 #include "base/assert.h"
 #include "base/limits.h"
 #include "fabric/poll_bounds.h"
-#include "fabric/tcp/tcp_path.h"
+#include "fabric/tcp/connector.h"
 
-namespace tern {
-
-using tcp::PeerState;
-using tcp::StreamState;
-
+namespace tern::tcp {
 namespace {
 
 using wire::Verdict;
@@ -23,61 +19,61 @@ constexpr uint64_t kRestOfMessage_ns = 7 * kSecond_ns;
 
 // --- Incoming calls.
 
-void TcpPath::accept_some(tcp::Listener& listener) {
+void Connector::accept_some(Listener& listener) {
   for (int i = 0; i < kMaxAccepts; ++i) {
     if (admission_.full() && !make_room()) return pause_accepting();
     SocketAddress from;
-    const int handle = port_->accept(listener.handle.get(), from);
+    const int handle = port_.accept(listener.handle.get(), from);
     if (handle < 0) {
       if (handle == -ECONNABORTED || handle == -EINTR) continue;
       if (!is_shortage(-handle)) return;
       if (make_room()) continue;
-      if (admission_.starved(clock_.now_ns(), connect_timeout_ns_)) doom_unconnected(-handle);
+      if (admission_.starved(clock_.now_ns(), options_.silence_limit_ns)) doom_unconnected(-handle);
       return pause_accepting();
     }
     admission_.fed();
     shape(handle);
-    auto setup = std::make_unique<Setup>(identity_);
-    setup->handle = StreamHandle(*port_, handle);
+    auto setup = std::make_unique<Setup>(options_.identity);
+    setup->handle = StreamHandle(port_, handle);
     setup->where = from.text();
     Setup& entered = watched_.adopt(std::move(setup));
     admission_.add(entered, clock_.now_ns());
     TERN_DEBUG_ASSERT(!entered.stream);
     watched_.watch(entered, kReadable);
-    on_setup(entered, kReadable);  // usually its first bytes are here already
+    advance(entered, kReadable);  // usually its first bytes are here already
   }
 }
 
 // Drops one unproven connection.
-bool TcpPath::make_room() {
+bool Connector::make_room() {
   Setup* victim = admission_.victim(clock_.now_ns());
   if (victim) drop(*victim);
   return victim != nullptr;
 }
 
-void TcpPath::pause_accepting() {
+void Connector::pause_accepting() {
   admission_.pause(clock_.now_ns());
-  watched_.each<tcp::Listener>([this](tcp::Listener& listener) { watched_.watch(listener, 0); });
+  watched_.each<Listener>([this](Listener& listener) { watched_.watch(listener, 0); });
 }
 
 // Connections of peers cannot be accepted, and nothing says that this will change. The peers do not know it and wait
 // for our answer; a call of this rank that waits for a peer without a connection would never end.
-void TcpPath::doom_unconnected(int error) {
-  for (PeerId id = 0; id < table_.size(); ++id) {
-    if (!reaches(id)) continue;
-    Peer& peer = peer_at(id);
+void Connector::doom_unconnected(int error) {
+  for (PeerId id = 0; id < peers_.table().size(); ++id) {
+    if (!peers_.reaches(id)) continue;
+    Peer& peer = peers_.at(id);
     if (peer.connected()) continue;
-    doom(peer, int(ErrorClass::other), "connections that come cannot be accepted: " + errno_text(error));
+    peers_.doom(peer, int(ErrorClass::other), "connections that come cannot be accepted: " + errno_text(error));
   }
 }
 
 // --- The handshake, on either side.
 
-void TcpPath::on_setup(Setup& setup, uint32_t events) {
+void Connector::advance(Setup& setup, uint32_t events) {
   if (!setup.connected) {
-    if (const int trouble = port_->error(setup.handle.get()); trouble != 0) {
-      (trouble == ECONNREFUSED ? setup.stream->refused : setup.stream->only_refusals) = trouble == ECONNREFUSED;
-      return attempt_failed(setup, errno_text(trouble));
+    if (const int trouble = port_.error(setup.handle.get()); trouble != 0) {
+      const auto why = trouble == ECONNREFUSED ? Call::Failure::refused : Call::Failure::unreachable;
+      return attempt_failed(setup, errno_text(trouble), why);
     }
     if (!(events & kWritable)) return;
     setup.connected = true;
@@ -89,26 +85,30 @@ void TcpPath::on_setup(Setup& setup, uint32_t events) {
   }
   while (setup.handshake.state() == TcpHandshake::State::talking) {
     std::byte bytes[1024];
-    const ssize_t n = port_->receive(setup.handle.get(), bytes, std::min(sizeof bytes, setup.handshake.need()));
+    const ssize_t n = port_.receive(setup.handle.get(), bytes, std::min(sizeof bytes, setup.handshake.need()));
     if (n == -EAGAIN) return await_rest(setup);
     if (n <= 0) {
-      std::string trouble = n == 0 ? "the connection was closed during the handshake" : errno_text(int(-n));
-      return setup.stream ? attempt_failed(setup, trouble) : drop(setup);
+      return fail(setup, n == 0 ? "the connection was closed during the handshake" : errno_text(int(-n)));
     }
     TERN_DEBUG_ASSERT(size_t(n) <= setup.handshake.need());
     setup.handshake.feed(bytes, size_t(n));
     if (setup.stream && setup.handshake.state() == TcpHandshake::State::asks) commit(setup);
-    if (setup.handshake.state() == TcpHandshake::State::rubbish || !send_output(setup)) {
-      return setup.stream ? attempt_failed(setup, "what answers there is not of this job") : drop(setup);
-    }
+    if (setup.handshake.state() == TcpHandshake::State::rubbish || !send_output(setup))
+      return fail(setup, "what answers there is not of this job");
   }
   if (setup.handshake.state() == TcpHandshake::State::asks) return answer(setup);
   conclude(setup);
 }
 
+// A caller that fails is not answered.
+void Connector::fail(Setup& setup, const std::string& trouble) {
+  if (setup.stream) attempt_failed(setup, trouble);
+  else drop(setup);
+}
+
 // A peer that has answered our call may compute before its next message, but a message is sent as a whole: the rest of
 // one is under way, or its length field is wrong.
-void TcpPath::await_rest(Setup& setup) {
+void Connector::await_rest(Setup& setup) {
   if (!setup.stream) return;  // has a deadline already
   if (!setup.handshake.partial()) {
     setup.deadline_ns = kNever_ns;
@@ -117,11 +117,11 @@ void TcpPath::await_rest(Setup& setup) {
   }
 }
 
-bool TcpPath::send_output(Setup& setup) {
+bool Connector::send_output(Setup& setup) {
   std::string& output = setup.handshake.output();
   if (output.empty()) return true;
   // A new connection's buffer has room for these few hundred bytes; a connection that does not take them is dropped.
-  const ssize_t n = port_->send(setup.handle.get(), output.data(), output.size(), false);
+  const ssize_t n = port_.send(setup.handle.get(), output.data(), output.size(), false);
   bool whole = n == ssize_t(output.size());
   output.clear();
   return whole;
@@ -129,39 +129,39 @@ bool TcpPath::send_output(Setup& setup) {
 
 // The peer has proven itself to our call: from now on nothing is read from the earlier connection, and this rank states
 // how much it has received.
-void TcpPath::commit(Setup& setup) {
+void Connector::commit(Setup& setup) {
   Stream& stream = *setup.stream;
   TERN_DEBUG_ASSERT(stream.setup == &setup);
   if (stream.link) {
-    give_up_link(stream);
+    traffic_.detach(stream);
     stream.state = StreamState::calling;
-    stream.give_up_ns = clock_.now_ns() + connect_timeout_ns_;
+    stream.call.extend(clock_.now_ns());
   }
   setup.handshake.decide(Verdict::accept, stream.inbound.received());
 }
 
 // The caller has proven itself: decides whether its connection is the one to use.
-void TcpPath::answer(Setup& setup) {
-  const PeerId id = table_.find(setup.handshake.peer());
+void Connector::answer(Setup& setup) {
+  const PeerId id = peers_.table().find(setup.handshake.peer());
   Verdict verdict = Verdict::accept;
-  Peer* peer = id != kNoPeer ? &peer_at(id) : nullptr;
+  Peer* peer = id != kNoPeer ? &peers_.at(id) : nullptr;
   Stream* stream = nullptr;
   if (!peer || peer->state != PeerState::open || setup.handshake.stream() >= wire::kMaxStreams) {
     verdict = Verdict::refused;
   } else {
-    stream = &stream_at(*peer, setup.handshake.stream());
+    stream = &peers_.stream(*peer, setup.handshake.stream());
     if (setup.handshake.generation() <= stream->generation || setup.handshake.stood() < stream->confirmed) {
       // An attempt that its caller has given up meanwhile: for a later one, or for our own call, which it has accepted
       // after sending this greeting. What it states about received bytes is no longer true.
       verdict = Verdict::keep_other;
-    } else if (stream->setup && stream->setup->handshake.committed() && table_.comes_before(id) &&
+    } else if (stream->setup && stream->setup->handshake.committed() && peers_.table().comes_before(id) &&
                setup.handshake.stood() < stream->setup->generation) {
       // Both have called, and the peer may already use our connection: the lower rank's is kept. An attempt
       // that is not committed can be given up safely, the peer has heard nothing of it that counts; and so can
       // one that the peer has used and lost, though this rank has not heard of either.
       verdict = Verdict::keep_other;
     } else if (stream->link) {
-      give_up_link(*stream);  // the peer has lost it, or wants another
+      traffic_.detach(*stream);  // the peer has lost it, or wants another
     }
   }
   TERN_DEBUG_ASSERT(verdict != Verdict::accept || (stream && !stream->link));
@@ -169,21 +169,21 @@ void TcpPath::answer(Setup& setup) {
   if (!send_output(setup) || verdict != Verdict::accept) {
     drop(setup);
     if (stream && !stream->link && stream->state == StreamState::established)
-      link_broken(*stream, "the peer called again and hung up", false);
+      call_again(*stream, "the peer called again and hung up", false);
     return;
   }
   establish(setup, *stream);
 }
 
 // The handshake is over.
-void TcpPath::conclude(Setup& setup) {
+void Connector::conclude(Setup& setup) {
   Verdict verdict = setup.handshake.verdict();
   if (!setup.stream) {
     // Incoming, and no connection. A mismatch concerns both sides: our own call would meet it again.
-    const PeerId id = table_.find(setup.handshake.peer());
-    if ((verdict == Verdict::version || verdict == Verdict::agreement) && id != kNoPeer && id != table_.me()) {
-      Peer& peer = peer_at(id);
-      if (!peer.connected()) doom(peer, int(ErrorClass::other), setup.handshake.describe(verdict));
+    const PeerId id = peers_.table().find(setup.handshake.peer());
+    if ((verdict == Verdict::version || verdict == Verdict::agreement) && id != kNoPeer && id != peers_.table().me()) {
+      Peer& peer = peers_.at(id);
+      if (!peer.connected()) peers_.doom(peer, int(ErrorClass::other), setup.handshake.describe(verdict));
     }
     return drop(setup);
   }
@@ -193,20 +193,20 @@ void TcpPath::conclude(Setup& setup) {
     case Verdict::keep_other:
       // The peer's own call is under way; if it fails, ours is repeated.
       drop(setup);
-      stream.next_candidate = 0;
+      stream.call.rewind();
       stream.retry_ns = clock_.now_ns() + kSecond_ns;
       return;
     case Verdict::wrong_rank: return attempt_failed(setup, "another rank answers there");
     case Verdict::version:
-    case Verdict::agreement: doom(stream.peer, int(ErrorClass::other), setup.handshake.describe(verdict)); break;
+    case Verdict::agreement: peers_.doom(stream.peer, int(ErrorClass::other), setup.handshake.describe(verdict)); break;
     case Verdict::refused:
-      doom(stream.peer, int(ErrorClass::proc_aborted), setup.where + ": it refuses the connection");
+      peers_.doom(stream.peer, int(ErrorClass::proc_aborted), setup.where + ": it refuses the connection");
       break;
   }
   drop(setup);
 }
 
-void TcpPath::establish(Setup& setup, Stream& stream) {
+void Connector::establish(Setup& setup, Stream& stream) {
   TERN_ASSERT(!stream.link);
   const bool ours = setup.stream != nullptr, again = stream.generation != 0;
   if (stream.setup && stream.setup != &setup) drop(*stream.setup);
@@ -214,55 +214,42 @@ void TcpPath::establish(Setup& setup, Stream& stream) {
   watched_.watch(setup, 0);
   link->handle = std::move(setup.handle);
   link->where = setup.where;
-  link->stream = &stream;
   stream.generation = ours ? setup.generation : setup.handshake.generation();
   TERN_DEBUG_ASSERT(stream.generation != 0);
   if (ours) stream.confirmed = stream.generation;
   const uint64_t theirs = setup.handshake.received();
   const TcpKey out_key = setup.handshake.session_key(ours), in_key = setup.handshake.session_key(!ours);
-  if (log_ && log_->wants(LogLevel::debug)) {
-    log_->debug("tcp: connected with rank " + std::to_string(stream.peer.id) + " at " + link->where +
-                (ours ? ", called" : ", was called") + (again ? ", again" : ""));
+  if (options_.log && options_.log->wants(LogLevel::debug)) {
+    options_.log->debug("tcp: connected with rank " + std::to_string(stream.peer.id) + " at " + link->where +
+                        (ours ? ", called" : ", was called") + (again ? ", again" : ""));
   }
   drop(setup);
   stream.state = StreamState::established;
   TERN_DEBUG_ASSERT(!stream.setup);
-  stream.link = link.get();
   stream.retry_ns = kNever_ns;
-  stream.host.forget();
-  stream.rounds = 0;
-  stream.wake_bytes = 1;
-  stream.closed = false;
-  counters().tcp_connections = ++links_;
-  counters().tcp_resumed += again;
-  Link& entered = watched_.adopt(std::move(link));
-  TERN_DEBUG_ASSERT(entered.stream == &stream && stream.link == &entered);
-  watched_.watch(entered, kReadable);
-  const int handle = entered.handle.get();
-  if (ours) port_->ask_if_alive(handle, false);
+  stream.call.succeed();
+  const int handle = traffic_.attach(stream, std::move(link), again).handle.get();
+  if (ours) port_.ask_if_alive(handle, false);
   stream.network = host_.network(handle);
   // Only one side moves a stream back to its own network, or the two might disagree for ever on which one that is.
-  const bool away = table_.comes_before(stream.peer.id) && !stream.candidates.empty() &&
-                    stream.candidates.front().network != 0 && stream.candidates.front().network != stream.network;
-  stream.next_candidate = 0;
+  const bool away = peers_.table().comes_before(stream.peer.id) && stream.call.wants_back_from(stream.network);
   if (away) stream.retry_ns = clock_.now_ns() + kSecond_ns;
   calls_.set(stream, away);
   stream.inbound.begin();
   if (!stream.outbound.resume(handle, theirs, ours)) {
-    give_up_link(stream);
+    traffic_.detach(stream);
     stream.state = StreamState::calling;
-    return doom(stream.peer, int(ErrorClass::other),
-                "its stream cannot be gone on with: it has " + std::to_string(theirs) +
-                    " bytes of it, and we hold those from " + std::to_string(stream.outbound.acknowledged()) + " to " +
-                    std::to_string(stream.outbound.sent()));
+    return peers_.doom(stream.peer, int(ErrorClass::other),
+                       "its stream cannot be gone on with: it has " + std::to_string(theirs) +
+                           " bytes of it, and we hold those from " + std::to_string(stream.outbound.acknowledged()) +
+                           " to " + std::to_string(stream.outbound.sent()));
   }
-  if (identity_.encrypts) {
+  if (options_.identity.encrypts) {
     stream.outbound.encrypt(out_key);
     stream.inbound.decrypt(in_key);
   }
   if (ours) stream.outbound.say(wire::FrameType::settled);
-  hot_.heat(entered);
-  flush(stream);
+  traffic_.flush(stream);
 }
 
-}  // namespace tern
+}  // namespace tern::tcp
