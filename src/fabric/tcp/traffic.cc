@@ -128,29 +128,13 @@ int Traffic::retry_slow() {
   return handled;
 }
 
-TcpInbound::State Traffic::receive(Link& link, int& handled) {
-  Stream& stream = *link.stream;
-  TERN_DEBUG_ASSERT(stream.link == &link);
-  const uint64_t before = stream.inbound.received();
-  TcpInbound::State state = stream.inbound.receive(link.handle.get(), handled);
-  if (stream.link != &link) return TcpInbound::State::idle;  // the sink has sent, and found the connection broken
-  if (stream.inbound.settled()) stream.outbound.trust();
-  if (stream.inbound.certain_to_come() != 0) arrivals_.note(stream.inbound.received() - before, clock_);
-  if (stream.wake_bytes > 1 && uint64_t(stream.wake_bytes) > stream.inbound.certain_to_come()) [[unlikely]]
-    ask_for(stream, 1);
-  if (sending_.sealed) {
-    if (!stream.outbound.acknowledge(stream.inbound.acknowledged())) state = TcpInbound::State::wrong;
-    stream.outbound.owe_acknowledgement(stream.inbound.received());
-    // With the next data this rank sends, if that is soon; else when nothing more comes.
-    bool quiet = stream.inbound.received() == before;
-    may_be_unsure_ = may_be_unsure_ || stream.outbound.owed() != 0;
-    if (stream.outbound.owed() >= (quiet ? 1 : kAcknowledgeBytes)) flush(stream);
-  }
-  if (state == TcpInbound::State::more) more_ = true;
-  // No thread reads it to its end, where a break would show.
-  if (state == TcpInbound::State::waits && stream.outbound.error() != 0) return TcpInbound::State::broken;
-  if (state == TcpInbound::State::waits) watch(stream);
-  return state;
+void Traffic::acknowledge(Stream& stream, uint64_t before, TcpInbound::State& state) {
+  if (!stream.outbound.acknowledge(stream.inbound.acknowledged())) state = TcpInbound::State::wrong;
+  stream.outbound.owe_acknowledgement(stream.inbound.received());
+  // With the next data this rank sends, if that is soon; else when nothing more comes.
+  bool quiet = stream.inbound.received() == before;
+  may_be_unsure_ = may_be_unsure_ || stream.outbound.owed() != 0;
+  if (stream.outbound.owed() >= (quiet ? 1 : kAcknowledgeBytes)) flush(stream);
 }
 
 int Traffic::complete_slow() {

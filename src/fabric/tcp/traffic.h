@@ -92,7 +92,25 @@ class Traffic {
   /// Sends what was blocked.
   int retry() { return blocked_.empty() ? 0 : retry_slow(); }
   /// Reads what is there for its stream, and delivers it. The connection may be over afterwards.
-  TcpInbound::State receive(Link& link, int& handled);
+  TcpInbound::State receive(Link& link, int& handled) {
+    Stream& stream = *link.stream;
+    TERN_DEBUG_ASSERT(stream.link == &link);
+    const uint64_t before = stream.inbound.received();
+    TcpInbound::State state = stream.inbound.receive(link.handle.get(), handled);
+    if (stream.link != &link) return TcpInbound::State::idle;  // the sink has sent, and found the connection broken
+    if (stream.inbound.settled()) stream.outbound.trust();
+    if (stream.inbound.certain_to_come() != 0) arrivals_.note(stream.inbound.received() - before, clock_);
+    if (stream.wake_bytes > 1 && uint64_t(stream.wake_bytes) > stream.inbound.certain_to_come()) [[unlikely]]
+      ask_for(stream, 1);
+    if (sending_.sealed) acknowledge(stream, before, state);
+    if (state == TcpInbound::State::more) more_ = true;
+    if (state == TcpInbound::State::waits) [[unlikely]] {
+      // No thread reads it to its end, where a break would show.
+      if (stream.outbound.error() != 0) return TcpInbound::State::broken;
+      watch(stream);
+    }
+    return state;
+  }
   /// The kernel is told what the stream waits for.
   void watch(Stream& stream);
   /// Calls done-functions.
@@ -125,6 +143,8 @@ class Traffic {
     return Wait::here;
   }
   int retry_slow();
+  /// With checksums: what the peer has, and what this rank has received since `before` bytes.
+  void acknowledge(Stream& stream, uint64_t before, TcpInbound::State& state);
   int complete_slow();
   void block(Stream& stream);
   void end_bursts();
