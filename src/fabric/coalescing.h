@@ -7,11 +7,12 @@
 // request (it did not block) and most of those before it were followed by another one: so a rank that sends and then
 // waits, answers before it goes on, or sends now and then, is not affected. A rank that computes after a burst would
 // delay the end of the burst, so bursts are watched: a poll that comes later than kSoon_ns is a debt of that time, each
-// burst with a poll soon after it pays kDelay_ns, and messages wait only while there is no debt. So on average a burst
-// is delayed by kDelay_ns at most. (One in some thousand is a little late because of the scheduler.) What waits in the
-// kernel leaves after 200 ms at the latest. What waits in the rank leaves with its next call; so over TCP and libfabric
-// messages wait in the rank only if it surely makes one: it holds a request (ProgressEngine::release_held), or has an
-// event thread. (Over UDP all messages may wait there: lost packets wait for this rank's next call, too.)
+// burst with a poll soon after it pays kDelay_ns for each of its messages but the first, and messages wait only while
+// there is no debt. So all delays together are at most half of what the bursts have saved. (One in some thousand is a
+// little late because of the scheduler.) What waits in the kernel leaves after 200 ms at the latest. What waits in the
+// rank leaves with its next call; so over TCP and libfabric messages wait in the rank only if it surely makes one: it
+// holds a request (ProgressEngine::release_held), or has an event thread. (Over UDP all messages may wait there: lost
+// packets wait for this rank's next call, too.)
 //
 // Units: nanoseconds, bytes. Thread rule: a value of its lane.
 #pragma once
@@ -36,6 +37,7 @@ class Coalescing {
     last_ns_ = now_ns;
     if (burst) {
       alone_ = false;
+      ++followers_;
     } else {
       followed_ = alone_ ? followed_ / 2 : std::min(followed_ + 1, kMostFollowed);
       alone_ = true;
@@ -58,24 +60,27 @@ class Coalescing {
     const bool waited = debt_ns_ == 0;
     open_ = false;
     const uint64_t late_ns = now_ns - last_ns_;
-    if (late_ns < kSoon_ns) debt_ns_ -= std::min(debt_ns_, kDelay_ns);
+    if (late_ns < kSoon_ns) debt_ns_ -= std::min(debt_ns_, followers_ * kDelay_ns);
     else debt_ns_ = std::min(debt_ns_ + late_ns, kMaxDebt_ns);
+    followers_ = 0;
     return waited;
   }
 
  private:
   /// Longest wait of a message: what handing five segments over costs on a loopback.
   static constexpr uint64_t kSoon_ns = 20'000;
-  /// Average delay of a burst's end: half of what a saved segment costs (4 us).
+  /// Half of what a segment costs (4 us), which each message saves that leaves with another.
   static constexpr uint64_t kDelay_ns = 2'000;
-  /// At first: 16 good bursts. The maximum, a million of them, only bounds the time until a program is known anew.
+  /// At first: good bursts with 16 such messages. The maximum, a million of them, only bounds the time until a program
+  /// is known anew.
   static constexpr uint64_t kFirstDebt_ns = 16 * kDelay_ns, kMaxDebt_ns = 2'000'000'000;
   static constexpr uint32_t kMostFollowed = 16;
 
   uint64_t polls_ = ~uint64_t{0}, last_ns_ = 0, since_ns_ = 0;
   uint64_t debt_ns_ = kFirstDebt_ns;
-  uint32_t followed_ = 0;  ///< messages after a poll that another followed, less those without
-  bool alone_ = true;      ///< the last message was the first after a poll
+  uint64_t followers_ = 0;  ///< messages since the last `end` that followed another one
+  uint32_t followed_ = 0;   ///< messages after a poll that another followed, less those without
+  bool alone_ = true;       ///< the last message was the first after a poll
   bool open_ = false;
 };
 

@@ -124,7 +124,7 @@ struct WordBursts {
     return {alone, all};
   }
   void train() {
-    for (int i = 0; i < 16; ++i) EXPECT_EQ(burst(3).first, 3u) << "nothing is known of this program yet";
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(burst(3).first, 3u) << "nothing is known of this program yet";
   }
   void carry_out() {
     ofi::Completion none;
@@ -154,7 +154,7 @@ TEST(OfiPath, OnlyWhatALaterCallSurelySendsWaits) {
   bursts.header.flags = 0;
   EXPECT_EQ(bursts.burst(5).first, 5u) << "its sender may never call again";
   bursts.world.path(0).set_helped(true);
-  EXPECT_EQ(bursts.burst(5).first, 0u);
+  EXPECT_EQ(bursts.burst(5).first, 1u) << "the first leaves, since its sender blocks";
   EXPECT_FALSE(bursts.world.path(0).hints().holding);
   ASSERT_TRUE(bursts.world.path(0).arm());
   EXPECT_EQ(bursts.burst(5).first, 5u) << "the rank is about to sleep";
