@@ -1,6 +1,6 @@
 // The parts of the TCP path that need no connection: who is admitted (admission.h), which connections a poll reads
-// (hot_links.h), when calls are due (call_timers.h), where a stream calls and when its peer is lost (call.h), which
-// peers are lost in the next poll (peers.h).
+// (hot_links.h), when calls are due (call_timers.h), where a stream calls and when its peer is lost (call_policy.h),
+// which peers are lost in the next poll (peers.h).
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -8,7 +8,7 @@
 
 #include "fabric/ip/kernel_streams.h"
 #include "fabric/tcp/admission.h"
-#include "fabric/tcp/call.h"
+#include "fabric/tcp/call_policy.h"
 #include "fabric/tcp/call_timers.h"
 #include "fabric/tcp/hot_links.h"
 #include "fabric/tcp/peers.h"
@@ -117,7 +117,7 @@ std::vector<TcpCandidate> three_ways() {
 }
 
 TEST(TcpParts, AStreamPrefersItsOwnNetwork) {
-  Call first, second;
+  CallPolicy first, second;
   first.begin(three_ways(), 0, 0, 30 * kSecond);
   second.begin(three_ways(), 1, 0, 30 * kSecond);
   EXPECT_EQ(first.next(false)->network, 1u);
@@ -134,53 +134,53 @@ TEST(TcpParts, AStreamPrefersItsOwnNetwork) {
 }
 
 // Fails all addresses in turn; returns what follows.
-Call::Outcome fail_round(Call& call, Call::Failure why, uint64_t now_ns, bool connected = false) {
+CallPolicy::Outcome fail_round(CallPolicy& call, CallPolicy::Failure why, uint64_t now_ns, bool connected = false) {
   KernelStreams port;
   while (call.next(false)) call.failed("address: no", why, connected, now_ns);
   return call.end_round(port, now_ns);
 }
 
 TEST(TcpParts, APeerWhoseAddressesAllRefuseIsLostAfterSomeRounds) {
-  Call call;
+  CallPolicy call;
   call.begin(three_ways(), 0, 0, 30 * kSecond);
-  EXPECT_EQ(fail_round(call, Call::Failure::refused, 1), Call::Outcome::pause);
+  EXPECT_EQ(fail_round(call, CallPolicy::Failure::refused, 1), CallPolicy::Outcome::pause);
   const uint64_t first_pause = call.pause_ns();
-  EXPECT_EQ(fail_round(call, Call::Failure::refused, 2), Call::Outcome::pause);
+  EXPECT_EQ(fail_round(call, CallPolicy::Failure::refused, 2), CallPolicy::Outcome::pause);
   EXPECT_EQ(call.pause_ns(), 2 * first_pause);
   EXPECT_EQ(call.troubles(), "address: no; address: no; address: no");
-  EXPECT_EQ(fail_round(call, Call::Failure::refused, 3), Call::Outcome::lost);
+  EXPECT_EQ(fail_round(call, CallPolicy::Failure::refused, 3), CallPolicy::Outcome::lost);
 }
 
 TEST(TcpParts, APeerThatCannotBeReachedIsLostWhenItsTimeIsOver) {
-  Call call;
+  CallPolicy call;
   call.begin(three_ways(), 0, 0, 30 * kSecond);
   for (uint64_t now = kSecond; now < 30 * kSecond; now += kSecond)
-    ASSERT_EQ(fail_round(call, Call::Failure::unreachable, now), Call::Outcome::pause);
-  EXPECT_EQ(fail_round(call, Call::Failure::unreachable, 30 * kSecond), Call::Outcome::lost);
+    ASSERT_EQ(fail_round(call, CallPolicy::Failure::unreachable, now), CallPolicy::Outcome::pause);
+  EXPECT_EQ(fail_round(call, CallPolicy::Failure::unreachable, 30 * kSecond), CallPolicy::Outcome::lost);
   // One that hung up was alive: its time begins again, once.
   call.begin(three_ways(), 0, 0, 30 * kSecond);
-  EXPECT_EQ(fail_round(call, Call::Failure::other, 20 * kSecond, true), Call::Outcome::pause);
-  EXPECT_EQ(fail_round(call, Call::Failure::other, 49 * kSecond, true), Call::Outcome::pause);
-  EXPECT_EQ(fail_round(call, Call::Failure::other, 50 * kSecond, true), Call::Outcome::lost);
+  EXPECT_EQ(fail_round(call, CallPolicy::Failure::other, 20 * kSecond, true), CallPolicy::Outcome::pause);
+  EXPECT_EQ(fail_round(call, CallPolicy::Failure::other, 49 * kSecond, true), CallPolicy::Outcome::pause);
+  EXPECT_EQ(fail_round(call, CallPolicy::Failure::other, 50 * kSecond, true), CallPolicy::Outcome::lost);
 }
 
 TEST(TcpParts, AConnectionThatWasClosedAndIsRefusedMeansThatTheProcessHasEnded) {
   for (bool closed : {false, true}) {
-    Call call;
+    CallPolicy call;
     call.begin(three_ways(), 0, 0, 30 * kSecond);
     call.succeed();
     call.note_closed(closed);
     call.begin(three_ways(), 0, kSecond, 30 * kSecond);
     (void)call.next(false);
     EXPECT_EQ(call.attempt_ends_ns(kSecond), 2 * kSecond);
-    call.failed("address: no", Call::Failure::refused, false, kSecond);
-    EXPECT_EQ(fail_round(call, Call::Failure::unreachable, kSecond),
-              closed ? Call::Outcome::lost : Call::Outcome::pause);
+    call.failed("address: no", CallPolicy::Failure::refused, false, kSecond);
+    EXPECT_EQ(fail_round(call, CallPolicy::Failure::unreachable, kSecond),
+              closed ? CallPolicy::Outcome::lost : CallPolicy::Outcome::pause);
   }
 }
 
 TEST(TcpParts, TheLastAddressOfAFirstCallIsTriedToTheEndOfItsTime) {
-  Call call;
+  CallPolicy call;
   call.begin(three_ways(), 0, 0, 30 * kSecond);
   (void)call.next(false);
   EXPECT_EQ(call.attempt_ends_ns(0), 2 * kSecond);

@@ -103,7 +103,7 @@ void Connector::next_attempt(Stream& stream) {
       setup->handle = StreamHandle(port_, handle);
       return begin_attempt(stream, std::move(setup));
     }
-    const auto why = handle == -ECONNREFUSED ? Call::Failure::refused : Call::Failure::unreachable;
+    const auto why = handle == -ECONNREFUSED ? CallPolicy::Failure::refused : CallPolicy::Failure::unreachable;
     note_failure(stream, setup->where + ": " + errno_text(-handle), why, false);
   }
   end_round(stream);
@@ -131,29 +131,29 @@ void Connector::end_round(Stream& stream) {
     return;
   }
   switch (stream.call.end_round(port_, now)) {
-    case Call::Outcome::lost: {
+    case CallPolicy::Outcome::lost: {
       std::string trouble = "it cannot be reached: " + stream.peer.trouble;
       if (stream.generation == 0) trouble += kRemedies;
       if (!stream.loss.empty()) trouble = stream.loss + "; called again, " + trouble;
       return peers_.doom(stream.peer, int(ErrorClass::proc_aborted), std::move(trouble));
     }
-    case Call::Outcome::host_lives:
+    case CallPolicy::Outcome::host_lives:
       if (options_.log) {
         options_.log->info("tcp: rank " + std::to_string(stream.peer.id) +
                            " takes no connections, but its host answers; waiting on");
       }
       break;
-    case Call::Outcome::pause: break;
+    case CallPolicy::Outcome::pause: break;
   }
   stream.retry_ns = now + stream.call.pause_ns();
 }
 
-void Connector::note_failure(Stream& stream, std::string what, Call::Failure why, bool connected) {
+void Connector::note_failure(Stream& stream, std::string what, CallPolicy::Failure why, bool connected) {
   stream.call.failed(std::move(what), why, connected, clock_.now_ns());
   stream.peer.trouble = stream.call.troubles();
 }
 
-void Connector::attempt_failed(Setup& setup, const std::string& trouble, Call::Failure why) {
+void Connector::attempt_failed(Setup& setup, const std::string& trouble, CallPolicy::Failure why) {
   Stream& stream = *setup.stream;
   TERN_DEBUG_ASSERT(stream.setup == &setup);
   note_failure(stream, setup.where + ": " + trouble, why, setup.connected);
@@ -182,7 +182,7 @@ void Connector::on_call_due(Stream& stream) {
     if (stream.due_ns() > clock_.now_ns()) return;
   }
   if (stream.setup) {
-    attempt_failed(*stream.setup, "no answer", Call::Failure::unanswered);
+    attempt_failed(*stream.setup, "no answer", CallPolicy::Failure::unanswered);
   } else {
     stream.retry_ns = kNever_ns;
     next_attempt(stream);

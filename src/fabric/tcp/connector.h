@@ -1,6 +1,6 @@
-// Connector: how connections are made. It calls peers (call.h decides where and how long), admits callers, carries the
-// handshake through on both sides, and decides of two connections made at the same time which one is kept (the lower
-// rank's). An established connection is given to Traffic; a peer that cannot be reached is doomed (peers.h).
+// Connector: how connections are made. It calls peers (call_policy.h decides where and how long), admits callers,
+// carries the handshake through on both sides, and decides of two connections made at the same time which one is kept
+// (the lower rank's). An established connection is given to Traffic; a peer that cannot be reached is doomed (peers.h).
 //
 // The peer's card (wire/card.h) is looked up, its addresses are tried in the order of interfaces.h, both sides prove
 // the job key (handshake.h). Nothing is sent on a connection before its last handshake message, so no message is lost
@@ -69,7 +69,7 @@ class Connector {
   /// The stream's connection is over: it continues over another one. (No sink is called here.)
   void call_again(Stream& stream, std::string why, bool network_is_bad);
   /// An outgoing attempt has ended without a connection.
-  void attempt_failed(Setup& setup, const std::string& trouble, Call::Failure why = Call::Failure::other);
+  void attempt_failed(Setup& setup, const std::string& trouble, CallPolicy::Failure why = CallPolicy::Failure::other);
   /// The stream calls no more.
   void stop(Stream& stream);
 
@@ -89,7 +89,7 @@ class Connector {
   void next_attempt(Stream& stream);
   void begin_attempt(Stream& stream, std::unique_ptr<Setup> setup);
   void end_round(Stream& stream);
-  void note_failure(Stream& stream, std::string what, Call::Failure why, bool connected);
+  void note_failure(Stream& stream, std::string what, CallPolicy::Failure why, bool connected);
   void on_call_due(Stream& stream);
   void warn_of_silence(Stream& stream);
   void drop(Setup& setup);

@@ -72,7 +72,7 @@ void Connector::doom_unconnected(int error) {
 void Connector::advance(Setup& setup, uint32_t events) {
   if (!setup.connected) {
     if (const int trouble = port_.error(setup.handle.get()); trouble != 0) {
-      const auto why = trouble == ECONNREFUSED ? Call::Failure::refused : Call::Failure::unreachable;
+      const auto why = trouble == ECONNREFUSED ? CallPolicy::Failure::refused : CallPolicy::Failure::unreachable;
       return attempt_failed(setup, errno_text(trouble), why);
     }
     if (!(events & kWritable)) return;

@@ -18,7 +18,7 @@
 #include "fabric/ip/interfaces.h"
 #include "fabric/ip/stream_port.h"
 #include "fabric/lane.h"
-#include "fabric/tcp/call.h"
+#include "fabric/tcp/call_policy.h"
 #include "fabric/tcp/drain_estimate.h"
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/inbound.h"
@@ -94,7 +94,7 @@ struct Stream : ListHook<Stream> {  // hook: in the path's blocked streams
   DrainEstimate drain;      ///< of the data that operations wait for
   // While calling:
   Setup* setup = nullptr;  ///< the outgoing attempt, if there is one
-  Call call;
+  CallPolicy call;
   uint64_t retry_ns = ~uint64_t{0};
   uint64_t warn_ns = ~uint64_t{0};  ///< when the user is told that nobody answers
   std::string loss;                 ///< how the last connection was lost; empty: there was none

@@ -1,4 +1,4 @@
-#include "fabric/tcp/call.h"
+#include "fabric/tcp/call_policy.h"
 
 #include <algorithm>
 #include <utility>
@@ -25,7 +25,7 @@ constexpr uint64_t kFirstPause_ns = 20 * kMillisecond_ns, kMaxPause_ns = kSecond
 
 }  // namespace
 
-void Call::begin(std::vector<TcpCandidate> ways, size_t stream, uint64_t now_ns, uint64_t limit_ns) {
+void CallPolicy::begin(std::vector<TcpCandidate> ways, size_t stream, uint64_t now_ns, uint64_t limit_ns) {
   TERN_DEBUG_ASSERT(!ways.empty());
   ways_ = std::move(ways);
   limit_ns_ = limit_ns;
@@ -41,7 +41,7 @@ void Call::begin(std::vector<TcpCandidate> ways, size_t stream, uint64_t now_ns,
   std::stable_partition(ways_.begin(), ways_.end(), [own](const TcpCandidate& way) { return way.network == own; });
 }
 
-void Call::succeed() {
+void CallPolicy::succeed() {
   again_ = true;
   closed_ = false;
   rounds_ = 0;
@@ -49,25 +49,25 @@ void Call::succeed() {
   host_.forget();
 }
 
-void Call::forget_round() {
+void CallPolicy::forget_round() {
   only_refusals_ = true;
   refused_ = unanswered_ = false;
 }
 
-const TcpCandidate* Call::next(bool own_network) {
+const TcpCandidate* CallPolicy::next(bool own_network) {
   if (next_ == 0) tried_.clear();
   if (next_ == ways_.size()) return nullptr;
   const TcpCandidate& way = ways_[next_++];
   return own_network && way.network != ways_.front().network ? nullptr : &way;
 }
 
-uint64_t Call::attempt_ends_ns(uint64_t now_ns) const {
+uint64_t CallPolicy::attempt_ends_ns(uint64_t now_ns) const {
   if (again_) return now_ns + kRepeatedAttempt_ns;
   const bool last = next_ == ways_.size();
   return last ? std::max(give_up_ns_, now_ns + kAttempt_ns) : now_ns + kAttempt_ns;
 }
 
-void Call::failed(std::string what, Failure why, bool connected, uint64_t now_ns) {
+void CallPolicy::failed(std::string what, Failure why, bool connected, uint64_t now_ns) {
   TERN_DEBUG_ASSERT(!what.empty());
   tried_.push_back(std::move(what));
   refused_ = refused_ || why == Failure::refused;
@@ -77,13 +77,13 @@ void Call::failed(std::string what, Failure why, bool connected, uint64_t now_ns
   if (connected && hang_ups_++ == 0 && !again_) extend(now_ns);
 }
 
-void Call::avoid(uint32_t network) {
+void CallPolicy::avoid(uint32_t network) {
   const auto other = std::find_if(ways_.begin(), ways_.end(), [&](auto& way) { return way.network != network; });
   if (other != ways_.end()) next_ = size_t(other - ways_.begin());
 }
 
 // All addresses are tried again later, unless the peer is certainly lost.
-Call::Outcome Call::end_round(StreamPort& port, uint64_t now_ns) {
+CallPolicy::Outcome CallPolicy::end_round(StreamPort& port, uint64_t now_ns) {
   next_ = 0;
   ++rounds_;
   // An address that accepted calls and now refuses them means that the process has ended, whatever other addresses say;
@@ -102,7 +102,7 @@ Call::Outcome Call::end_round(StreamPort& port, uint64_t now_ns) {
 }
 
 // Asks the peer's host if that was not done yet; true when it has answered.
-bool Call::host_answers(StreamPort& port, uint64_t now_ns) {
+bool CallPolicy::host_answers(StreamPort& port, uint64_t now_ns) {
   if (host_.answered(port)) return true;
   if (!host_.asked()) {
     const TcpCandidate& way = ways_[size_t(rounds_) % ways_.size()];
@@ -112,15 +112,15 @@ bool Call::host_answers(StreamPort& port, uint64_t now_ns) {
   return false;
 }
 
-uint64_t Call::pause_ns() const { return std::min(kMaxPause_ns, kFirstPause_ns << std::min(rounds_, 6)); }
+uint64_t CallPolicy::pause_ns() const { return std::min(kMaxPause_ns, kFirstPause_ns << std::min(rounds_, 6)); }
 
-std::string Call::troubles() const {
+std::string CallPolicy::troubles() const {
   std::string all;
   for (const std::string& one : tried_) all += (all.empty() ? "" : "; ") + one;
   return all;
 }
 
-bool Call::wants_back_from(uint32_t network) const {
+bool CallPolicy::wants_back_from(uint32_t network) const {
   return !ways_.empty() && ways_.front().network != 0 && ways_.front().network != network;
 }
 

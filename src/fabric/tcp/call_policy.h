@@ -1,5 +1,6 @@
-// Call: how a stream reaches its peer: which of the peer's addresses is tried next and for how long, what the answers
-// mean, and when the peer is lost. It decides only; the Connector calls, waits, and tells it what became of an attempt.
+// CallPolicy: how a stream reaches its peer: which of the peer's addresses is tried next and for how long, what the
+// answers mean, and when the peer is lost. It decides only; the Connector calls, waits, and tells it what became of an
+// attempt.
 //
 //   begin -> next, failed, next, failed, ... (no address left) -> end_round -> pause -> next, failed, ... -> lost
 //
@@ -17,7 +18,7 @@
 
 namespace tern::tcp {
 
-class Call {
+class CallPolicy {
  public:
   /// What ended an attempt. `other`: its handshake did, or this host.
   enum class Failure : uint8_t { refused, unreachable, unanswered, other };
