@@ -5,14 +5,17 @@
 //
 // Only within a burst (no poll between its messages). Its first message leaves at once, unless the sender holds a
 // request (it did not block) and most of those before it were followed by another one: so a rank that sends and then
-// waits, answers before it goes on, or sends now and then, is not affected. A rank that computes after a burst would
-// delay the end of the burst, so bursts are watched: a poll that comes later than kSoon_ns is a debt of that time, each
-// burst with a poll soon after it pays kDelay_ns for each of its messages but the first, and messages wait only while
-// there is no debt. So all delays together are at most half of what the bursts have saved. (One in some thousand is a
-// little late because of the scheduler.) What waits in the kernel leaves after 200 ms at the latest. What waits in the
-// rank leaves with its next call; so over TCP and libfabric messages wait in the rank only if it surely makes one: it
-// holds a request (ProgressEngine::release_held), or has an event thread. (Over UDP all messages may wait there: lost
-// packets wait for this rank's next call, too.)
+// waits, answers before it goes on, or sends now and then, is not affected.
+//
+// A rank that computes after a burst would delay the end of the burst, so bursts are watched. A poll that comes later
+// than kSoon_ns is a debt of that time. A burst with a poll soon after it pays kDelay_ns for each of its messages but
+// the first, and messages wait only while there is no debt. So delays are at most half of what joining the bursts
+// saves. (One in some thousand is a little late because of the scheduler.)
+//
+// What waits in the kernel leaves after 200 ms at the latest. What waits in the rank leaves with its next call; so over
+// TCP and libfabric messages wait in the rank only if it surely makes one: it holds a request
+// (ProgressEngine::release_held), or has an event thread. (Over UDP all messages may wait there: lost packets wait for
+// this rank's next call, too.)
 //
 // Units: nanoseconds, bytes. Thread rule: a value of its lane.
 #pragma once
@@ -37,11 +40,11 @@ class Coalescing {
     last_ns_ = now_ns;
     if (burst) {
       alone_ = false;
-      ++followers_;
+      ++joinable_;
     } else {
-      followed_ = alone_ ? followed_ / 2 : std::min(followed_ + 1, kMostFollowed);
+      firsts_followed_ = alone_ ? firsts_followed_ / 2 : std::min(firsts_followed_ + 1, kMostFirsts);
       alone_ = true;
-      if (blocking || followed_ < kMostFollowed / 2 || debt_ns_ != 0) return false;
+      if (blocking || firsts_followed_ < kMostFirsts / 2 || debt_ns_ != 0) return false;
     }
     if (!open_ || now_ns - since_ns_ >= kSoon_ns) {  // older messages leave together with this one
       const bool first = !open_;
@@ -60,9 +63,9 @@ class Coalescing {
     const bool waited = debt_ns_ == 0;
     open_ = false;
     const uint64_t late_ns = now_ns - last_ns_;
-    if (late_ns < kSoon_ns) debt_ns_ -= std::min(debt_ns_, followers_ * kDelay_ns);
+    if (late_ns < kSoon_ns) debt_ns_ -= std::min(debt_ns_, joinable_ * kDelay_ns);
     else debt_ns_ = std::min(debt_ns_ + late_ns, kMaxDebt_ns);
-    followers_ = 0;
+    joinable_ = 0;
     return waited;
   }
 
@@ -74,13 +77,13 @@ class Coalescing {
   /// At first: good bursts with 16 such messages. The maximum, a million of them, only bounds the time until a program
   /// is known anew.
   static constexpr uint64_t kFirstDebt_ns = 16 * kDelay_ns, kMaxDebt_ns = 2'000'000'000;
-  static constexpr uint32_t kMostFollowed = 16;
+  static constexpr uint32_t kMostFirsts = 16;
 
   uint64_t polls_ = ~uint64_t{0}, last_ns_ = 0, since_ns_ = 0;
   uint64_t debt_ns_ = kFirstDebt_ns;
-  uint64_t followers_ = 0;  ///< messages since the last `end` that followed another one
-  uint32_t followed_ = 0;   ///< messages after a poll that another followed, less those without
-  bool alone_ = true;       ///< the last message was the first after a poll
+  uint64_t joinable_ = 0;         ///< messages since the last `end` that were not the first of a burst
+  uint32_t firsts_followed_ = 0;  ///< first messages of bursts that another followed, less those without
+  bool alone_ = true;             ///< the last message was the first after a poll
   bool open_ = false;
 };
 

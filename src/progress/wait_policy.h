@@ -14,6 +14,8 @@
 //                 ... the patience                                 sleep
 //               a sleep lasted less than two wake-ups              the patience doubles, to max_patience_ns
 //                 ... longer                                       it halves, to wake_ns
+//   crowded     instead of a pause: a thread has been called       yield
+//               ... another thread is awake, waited switch_ns      yield
 //   shared      a poll was empty, and spinning pays                pause (adaptive_spin.h)
 //                 ... yields left                                  yield, or timed_yield
 //                 ... none left                                    sleep
@@ -21,8 +23,6 @@
 //               more tasks than awake ranks, `sightings` times     strangers, for first_sleeps waits
 //   strangers   a poll was empty                                   sleep
 //   any         a poll was empty, the launcher ends the wait       sleep
-//   own and     threads of this rank have been called              yield, for each pause
-//    crowded    they have only been awake, for switch_ns           yield, for each pause
 //
 // `own`: no more ranks than cores. Another task may want the core nevertheless: another job, a compiler, a second
 // program in the same container, a rank of this job bound to the same core. Then a rank that polls alternates with that
@@ -31,10 +31,10 @@
 // answer later than a wake-up takes, so they would sleep each time, though either would hear soon if it polled. Then it
 // tries again, at growing intervals while that fails. (If the processor of a virtual machine stood still, that is no
 // sign: no task here has run instead.) With several threads of a rank (MPI_THREAD_MULTIPLE) no thread polls for longer
-// than the patience either. While more of them are awake than the rank has cores, it yields instead of pausing: at
-// once to a thread that has been called, which would wait for the end of this one's slice; to others after it has
-// polled for as long as two switches take. (If the answer comes earlier than that, two threads of two ranks go on
-// alone: 0.5 us for an exchange over shared memory, and 3 us with a yield in each.)
+// than the patience either. While more of them are awake than the rank has cores (`crowded`), it yields instead of
+// pausing: at once to a thread that has been called, which would wait for the end of this one's slice; to others after
+// it has polled for as long as two switches take. (If the answer comes earlier than that, two threads of two ranks go
+// on alone: 0.5 us for an exchange over shared memory, and 3 us with a yield in each.)
 //
 // `shared`: more ranks than cores. Yielding is right if all ranks wait. If others compute on the same cores, each yield
 // costs a slice of theirs (milliseconds), while a sleeper that is woken is soon scheduled (300 MPI_Comm_split of 4

@@ -284,7 +284,8 @@ struct Inside {
   Driving& lock;
 };
 
-/// Yields of a thread that polls 200 times beside other threads of its rank, which has so many cores.
+/// A thread polls 200 times; its rank has `cores` and other threads that are called or awake. Returns how often the
+/// thread has yielded.
 uint64_t yields_beside(int called, int turning, int cores, uint64_t look_ns = 1) {
   SteppingClock clock(look_ns);  // too little time passes for a sleep
   Driving driving;

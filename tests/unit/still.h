@@ -1,4 +1,4 @@
-// For tests in which no time passes and nobody waits: whoever would, fails the test.
+// A clock that stands still, and a port that fails the test when somebody sleeps.
 #pragma once
 
 #include <gtest/gtest.h>

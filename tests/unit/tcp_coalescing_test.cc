@@ -111,7 +111,7 @@ TEST(Coalescing, AProgramThatComputesAfterItsBurstsIsDelayedAFewTimesOnly) {
   int delayed = 0;
   for (int i = 0; i < 100'000; ++i) delayed += program.burst(10, i % 40 == 39 ? 1'000'000 : 500) != 0 && i % 40 == 39;
   EXPECT_GE(delayed, 1);
-  EXPECT_LE(delayed, 3) << "40 bursts between two that compute: too few to earn trust the third time";
+  EXPECT_LE(delayed, 3) << "40 bursts between two that compute: too few to pay for the third time";
 }
 
 TEST(Coalescing, OneDelayInManyBurstsIsForgiven) {

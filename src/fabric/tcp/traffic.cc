@@ -15,8 +15,8 @@ constexpr uint64_t kAcknowledgeBytes = 64 * 1024;
 // While a sender waits for the end of a long message to be acknowledged, the kernel is asked so often although nothing
 // arrives, as long as the speed is not known (drain_estimate.h).
 constexpr uint64_t kWaitNap_ns = DrainEstimate::kUnknown_ns;
-// A thread that sleeps while a long message arrives is woken for so many bytes at a time: a wake-up costs as much as
-// copying these (1 MiB to a rank that computes, whose event thread copies it: 20 wake-ups without).
+// While a long message arrives, a sleeping thread is woken for each 256 KiB: a wake-up costs as much as copying these.
+// (Without this, 1 MiB to a rank that computes, whose event thread copies it, takes 20 wake-ups.)
 constexpr uint64_t kWakeBytes = 256 * 1024;
 // Blocked connections tried again in one poll: a useless try costs a system call (0.2 us).
 constexpr int kMaxFlushes = 4;
@@ -104,7 +104,7 @@ void Traffic::watch(Stream& stream) {
   watched_.watch(*stream.link, events);
 }
 
-// A sleeper is woken when so many bytes are there (or the connection has ended), but not for fewer than it can handle.
+// The kernel wakes a sleeping thread when `bytes` have arrived (1 to kWakeBytes), or when the connection has ended.
 void Traffic::ask_for(Stream& stream, uint64_t bytes) {
   const int wanted = int(std::clamp<uint64_t>(bytes, 1, kWakeBytes));
   if (stream.wake_bytes == wanted) return;
