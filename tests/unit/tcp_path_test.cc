@@ -298,6 +298,23 @@ TEST(TcpPath, WhatCanBeCopiedDoesNotWaitForWhatWasBeforeIt) {
   }
 }
 
+// Copies of operations that a small message follows have memory of their own. When that is full the kernel is asked
+// what has arrived: no operation waits for the look of a rank that goes to sleep (10 ms later).
+TEST(TcpPath, CopiesBetweenSmallMessagesDoNotFillTheirMemory) {
+  TcpWorld world(2);
+  for (int i = 0; i < 400; ++i) {
+    world.send(0, 1, i, "before");
+    TestSend between(1, i, pattern(8192, uint64_t(i)));
+    world.path(0).enqueue(between.over(world.path(0)));
+    world.send(0, 1, i, "behind");
+    ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 3; }));
+    EXPECT_EQ(world[1].sink.arrivals[1].bytes, pattern(8192, uint64_t(i)));
+    for (int poll = 0; poll < 2; ++poll) world.path(0).poll();
+    ASSERT_EQ(between.completions, 1) << i;
+    world[1].sink.arrivals.clear();
+  }
+}
+
 // While the rest of a message is on its way a sleep is not worth it, unless it stays out, or comes in small pieces, as
 // from a slow network.
 TEST(TcpPath, AMessageThatIsArrivingIsAwaitedAwakeForAMoment) {

@@ -300,7 +300,7 @@ void TcpOutbound::settle() {
   if (first.end > sent_ && !tcp::OutboundHistory::is_eager(*first.operation, shared_.eager_bytes)) return;
   const uint64_t most = history_.end() - first.begin;
   if (most <= kTailBytes) (void)reserve(size_t(most));  // makes room for a copy; may ask the kernel
-  if (most > kCopyUnasked) {
+  if (most > kCopyUnasked || !history_.has_copy_room()) {
     ask_kernel();
     if (acknowledged() != looked_at_) empty_looks_ = 0;
     looked_at_ = acknowledged();

@@ -29,6 +29,9 @@ class OutboundHistory {
   static constexpr size_t kMaxLogBytes = 1 << 20;
   /// If no more than this is left of operations, it is copied, so that they complete (6.4 us).
   static constexpr size_t kTailBytes = 64 * 1024 + kHeadBytes;
+  /// A copy outside the log takes as much memory as it is long below this, else kTailBytes, which the next one uses
+  /// again.
+  static constexpr size_t kShortTailBytes = kTailBytes / 4;
 
   /// `finished`: operations of which nothing is needed any more go to its end.
   explicit OutboundHistory(SendList& finished) : finished_(finished) {}
@@ -59,6 +62,8 @@ class OutboundHistory {
   };
   /// The first operation that is not complete.
   Unfinished first_unfinished() const;
+  /// A copy of an operation's tail has room outside the log.
+  bool has_copy_room() const { return owned_bytes_ + kTailBytes <= kMaxLogBytes; }
   /// Copies what is left of operations, so that they complete: short ones, and those whose receiver may be slow.
   void copy_operations(size_t eager_bytes);
   /// Whether the operation should complete although the receiver does not read.
