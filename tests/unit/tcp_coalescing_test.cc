@@ -241,6 +241,25 @@ TEST(Coalescing, WithAHelpingThreadEverythingMayWaitInTheRank) {
   bursts.check();
 }
 
+// An operation that has waited leaves with the next message, and is looked after from then on.
+TEST(Coalescing, AnOperationThatLeavesWithTheNextMessageCompletes) {
+  Bursts bursts;
+  bursts.world.path(0).set_helped(true);
+  ASSERT_TRUE(bursts.all_arrive());
+  for (int round = 0; round < 200; ++round) {
+    bursts.burst(false);
+    bursts.send_operation(8192);
+    const TestSend& waited = bursts.operations.back();
+    bursts.send(8192);
+    bursts.world.path(0).poll();
+    for (int i = 0; i < 1'000'000 && bursts.arrivals().size() < bursts.sent; ++i) bursts.world.path(1).poll();
+    ASSERT_EQ(bursts.arrivals().size(), bursts.sent);
+    for (int i = 0; i < 2; ++i) bursts.world.path(0).poll();
+    ASSERT_EQ(waited.completions, 1) << round;
+  }
+  bursts.check();
+}
+
 TEST(Coalescing, WhatWaitsInTheRankSurvivesItsConnection) {
   for (int round = 0; round < 6; ++round) {
     const auto held = held_requests(true);  // the one before is trusted no more

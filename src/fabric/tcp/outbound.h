@@ -91,6 +91,8 @@ class TcpOutbound {
   bool empty() const { return queue_.empty() && sent_ == history_.end() && cipher_sent_ == cipher_bytes_; }
   /// Operations have left that are not complete yet.
   bool waits() const { return history_.has_operations(); }
+  /// Something is left to send, or an operation to complete.
+  bool pending() const { return !empty() || waits(); }
   /// Something may still be unacknowledged; asks the kernel.
   bool unsure();
   /// Bytes to be acknowledged before the last waiting operation is complete; asks the kernel.

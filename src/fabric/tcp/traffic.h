@@ -3,9 +3,9 @@
 // again although nothing arrives. Who is connected with whom, and what the end of a connection means, is not known
 // here.
 //
-// Invariants: a stream is in the list of the blocked exactly when its last flush has ended so, or a message of its
-// try_send is still in this rank; only streams with a connection are. While a rank sleeps (`arm`), every connection is
-// watched for what its streams wait for.
+// Invariants: a stream is in the list of the blocked exactly when its last flush has ended so, or its try_send has left
+// bytes in this rank or operations to complete; only streams with a connection are. While a rank sleeps (`arm`), every
+// connection is watched for what its streams wait for.
 //
 // Polling: while ranks spin, a poll reads the connections that were busy last (one system call), and looks at
 // all of them (epoll) every few rounds. Waiting uses the epoll descriptor itself.
@@ -59,7 +59,7 @@ class Traffic {
     if (!stream.outbound.try_send(header, payload, bytes, wait)) return false;
     if (wait == TcpOutbound::Wait::no) stream.coalescing.has_left(clock_.rough_ns());
     may_be_unsure_ = true;
-    if (!stream.outbound.empty() && !stream.outbound.held() && !stream.linked()) block(stream);
+    if (!stream.outbound.held() && stream.outbound.pending() && !stream.linked()) block(stream);
     if (armed_ != 0) [[unlikely]]
       look_again_in(LinkMonitor::kInterval_ns);
     return true;
