@@ -155,6 +155,14 @@ PmixPrograms::PmixPrograms(const SpawnRequest& request, int universe) : texts_(r
   }
 }
 
+/// Whether the server offers the store "shmem" first, as PMIx 5.0.1 does (Ubuntu 24.04): a key that a rank has put
+/// there is found with the value of the one put before it, and the first not at all on other hosts. Later versions name
+/// theirs "shmem2".
+bool offers_shifted_store() {
+  const std::string_view stores = getenv("PMIX_GDS_MODULE") ? getenv("PMIX_GDS_MODULE") : "";
+  return stores.substr(0, stores.find(',')) == "shmem";
+}
+
 class Pmix final : public Launcher {
  public:
   Pmix()
@@ -200,6 +208,7 @@ class Pmix final : public Launcher {
     return Error(ErrorClass::other, fmt::format("the launcher (PMIx, job {}): {}: {} ({})", me_.nspace, what,
                                                 library_.error_string(status), status));
   }
+  pmix_status_t begin();
   /// A value of the job or of one rank that is already here. The caller frees it with drop().
   pmix_value_t* look_up(pmix_rank_t rank, const char* key);
   static void drop(pmix_value_t* value);
@@ -223,7 +232,7 @@ Error Pmix::open() {
   if (barrier_event_ < 0 || spawn_event_ < 0)
     return Error(ErrorClass::other, fmt::format("no descriptor is left: {}", strerror(errno)));
   if (Error error = library_.load()) return error;
-  pmix_status_t status = library_.init(&me_, nullptr, 0);
+  pmix_status_t status = begin();
   if (status != PMIX_SUCCESS) {
     return Error(
         ErrorClass::other,
@@ -252,6 +261,16 @@ Error Pmix::open() {
   drop(peers);
   nodes_ = look_up_number(PMIX_RANK_WILDCARD, PMIX_NUM_NODES, 0);
   return {};
+}
+
+pmix_status_t Pmix::begin() {
+  // The client chooses among the stores; the user's choice stands. Programs that the rank starts do not inherit ours.
+  constexpr const char kChoice[] = "PMIX_MCA_gds";
+  const bool choose = offers_shifted_store() && !getenv(kChoice);
+  if (choose) (void)setenv(kChoice, "hash", 1);
+  const pmix_status_t status = library_.init(&me_, nullptr, 0);
+  if (choose) (void)unsetenv(kChoice);
+  return status;
 }
 
 pmix_value_t* Pmix::look_up(pmix_rank_t rank, const char* key) {
