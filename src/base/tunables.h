@@ -141,8 +141,9 @@ namespace tern {
   X(rdma_ud_timeout_s, 120, 0, 86'400, "seconds", false, \
     "TERN_RDMA_CHANNELS=ud: how long a peer that owes acknowledgements may be silent before it is reported lost " \
     "(a peer that computes without an event thread is silent, too); 0: for ever") \
-  X(ofi_eager_bytes, 16384, 256, 1 << 20, "bytes", false, \
-    "the largest message sent eagerly over libfabric, and the largest part of a longer one") \
+  X(ofi_eager_bytes, 0, 0, 1 << 20, "bytes", false, \
+    "the largest message sent eagerly over libfabric, and the largest part of a longer one; 0: 64 KiB where the " \
+    "provider sends as much over TCP in one piece, else 16 KiB") \
   X(ofi_receive_bytes, 4 << 20, 65536, 1 << 30, "bytes", false, \
     "receive buffers that all peers of a rank share over libfabric") \
   X(ofi_sends, 256, 8, 1 << 16, "frames", false, \

@@ -58,6 +58,23 @@ TEST(OfiPath, MessagesNeedNeitherBuffersForManyNorInjection) {
   exchange(world);
 }
 
+TEST(OfiPath, FramesAreLongerWhereTheProviderStreamsThem) {
+  auto frames_of_64_KiB = [](const char* filter, bool streams, int64_t eager_bytes) {
+    OfiWorld world(
+        filter, [&](Capabilities& able) { able.streams = streams; },
+        [&](Tunables& tunables) { tunables.ofi_eager_bytes = eager_bytes, tunables.ofi_receive_bytes = 1 << 20; });
+    const std::string bytes = content(65'536, 'a');
+    world.send(0, 1, 1, bytes);
+    EXPECT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
+    EXPECT_EQ(world[1].sink.arrivals.at(0).bytes, bytes);
+    return world.path(1).counters().ofi_received;
+  };
+  EXPECT_EQ(frames_of_64_KiB("", true, 0), 1u);
+  EXPECT_EQ(frames_of_64_KiB("", false, 0), 4u);
+  EXPECT_EQ(frames_of_64_KiB("", true, 16'384), 4u) << "a limit that the user has set";
+  EXPECT_EQ(frames_of_64_KiB("efa", true, 0), 4u) << "what the filter plays has no streams";
+}
+
 #if __GLIBC_PREREQ(2, 33)
 // Buffers are shared by all peers. What the provider keeps of a peer is beside it (docs/libfabric.md).
 TEST(OfiPath, AThousandPeersTakeLittleMemory) {

@@ -113,9 +113,13 @@ TEST(OfiProviders, AFrameWithItsHeadIsOnePieceOfRxm) {
   RealClock clock;
   const auto adapter = open_adapter("tcp;ofi_rxm", clock);
   if (!adapter) GTEST_SKIP() << "this machine does not have it";
-  ASSERT_TRUE(getenv("FI_OFI_RXM_BUFFER_SIZE"));
-  EXPECT_LE(adapter->frame_bytes, std::stoul(getenv("FI_OFI_RXM_BUFFER_SIZE")));
-  EXPECT_GE(adapter->frame_bytes - wire::ofi_head_bytes(wire::OfiFrameType::whole), 16384u);
+  std::string why_not;
+  const uint32_t version = ofi::FiLibrary::load(why_not)->version();
+  const bool has_limit = version >= FI_VERSION(1, 13) && version < FI_VERSION(1, 20);
+  const char* limit = getenv(has_limit ? "FI_OFI_RXM_EAGER_LIMIT" : "FI_OFI_RXM_BUFFER_SIZE");
+  ASSERT_TRUE(limit);
+  EXPECT_LE(adapter->frame_bytes, std::stoul(limit));
+  EXPECT_GE(adapter->frame_bytes - wire::ofi_head_bytes(wire::OfiFrameType::whole), has_limit ? 65536u : 16384u);
 }
 
 // ofi_rxm gives a buffer for many messages back with a short message that is in it, though the data of a longer one
@@ -279,11 +283,11 @@ TEST(OfiProviders, ProvidersLearnOfTheJobUnlessTheEnvironmentSays) {
   std::string why_not;
   if (!ofi::FiLibrary::load(why_not)) GTEST_SKIP() << why_not;
   constexpr const char *kRanks = "FI_UNIVERSE_SIZE", *kPolling = "FI_SOCKETS_PE_WAITTIME",
-                       *kPiece = "FI_OFI_RXM_BUFFER_SIZE";
+                       *kPiece = "FI_OFI_RXM_BUFFER_SIZE", *kStreamed = "FI_OFI_RXM_EAGER_LIMIT";
   std::unique_ptr<ofi::Port> port;
   const Tunables tunables;
   auto told = [&](const char* said, bool cores_shared) {
-    for (const char* name : {kRanks, kPolling, kPiece}) {
+    for (const char* name : {kRanks, kPolling, kPiece, kStreamed}) {
       if (said) setenv(name, said, 1);
       else unsetenv(name);
     }
@@ -293,14 +297,17 @@ TEST(OfiProviders, ProvidersLearnOfTheJobUnlessTheEnvironmentSays) {
   EXPECT_STREQ(getenv(kRanks), "7");
   EXPECT_STREQ(getenv(kPolling), "7");
   EXPECT_STREQ(getenv(kPiece), "7");
+  EXPECT_STREQ(getenv(kStreamed), "7");
   told(nullptr, true);
   EXPECT_STREQ(getenv(kRanks), "4");
   EXPECT_STREQ(getenv(kPiece), "16448");
+  EXPECT_STREQ(getenv(kStreamed), "65600");
   EXPECT_STREQ(getenv(kPolling), "0");  // no thread polls on a rank's core
   told(nullptr, false);
   EXPECT_EQ(getenv(kPolling), nullptr);
   unsetenv(kRanks);
   unsetenv(kPiece);
+  unsetenv(kStreamed);
 }
 
 TEST(OfiProviders, ErrorsNameWhatIsMissing) {

@@ -43,7 +43,7 @@ class OfiWorld {
       tunables.ofi_receive_bytes = 65536;
       tunables.ofi_sends = 16;
       if (tune) tune(tunables);
-      wire.able.least_room = ofi_frame_bytes(tunables, wire.able.max_bytes);
+      wire.able.least_room = ofi_frame_bytes(tunables, wire.able);
       auto fake = std::make_unique<FakePort>(wire);
       ranks.push_back(std::make_unique<Rank>(id, job));
       Rank& rank = *ranks.back();

@@ -68,6 +68,13 @@ void leave_out_defects(Capabilities& able) {
   if (is("efa")) able.automatic_progress = false;   // announced, not there (fi_efa(7))
 }
 
+// ofi_rxm has FI_OFI_RXM_EAGER_LIMIT (tell_libfabric) from 1.13 to 1.19. Up to it a message goes from its memory to the
+// stream, and from there to the receive.
+bool is_streamed(std::string_view provider, uint32_t version) {
+  if (provider == "tcp;ofi_rxm") return version >= FI_VERSION(1, 13) && version < FI_VERSION(1, 20);
+  return provider == "tcp" || provider == "net" || provider == "sockets";
+}
+
 }  // namespace
 
 std::string device_of(std::string_view provider) {
@@ -92,7 +99,7 @@ std::string explain_error(const FiLibrary& library, const std::string& provider,
   return "provider " + provider + ": " + call + ": " + library.strerror(error) + remedy_of(provider, call, error);
 }
 
-Capabilities capabilities_of(const fi_info& info) {
+Capabilities capabilities_of(const fi_info& info, uint32_t version) {
   Capabilities able;
   const uint64_t caps = info.caps;
   const fi_domain_attr& domain = *info.domain_attr;
@@ -116,6 +123,7 @@ Capabilities capabilities_of(const fi_info& info) {
   able.needs_local = domain.mr_mode & FI_MR_LOCAL;
   able.virtual_addresses = domain.mr_mode & FI_MR_VIRT_ADDR;
   able.copied_by_target = !able.automatic_progress && !is_fast(able.provider);
+  able.streams = is_streamed(able.provider, version);
   able.pins = domain.mr_mode & (FI_MR_LOCAL | FI_MR_ALLOCATED);
   able.inject_bytes = info.tx_attr->inject_size;
   able.max_bytes = info.ep_attr->max_msg_size;
@@ -142,7 +150,7 @@ class FiPort::FiRegion final : public Region {
 FiPort::FiPort(std::shared_ptr<const FiLibrary> library, const fi_info& info)
     : library_(std::move(library)), info_(library_->dupinfo(&info)) {
   TERN_ASSERT(info_);
-  capabilities_ = capabilities_of(info);
+  capabilities_ = capabilities_of(info, library_->version());
   info_->tx_attr->op_flags = 0;  // they were questions; each operation says what it needs
 }
 

@@ -16,7 +16,8 @@
 namespace tern::ofi {
 
 /// What `info` states, as fi_getinfo returned it for hints that asked for these capabilities.
-Capabilities capabilities_of(const fi_info& info);
+/// `version`: of libfabric.
+Capabilities capabilities_of(const fi_info& info, uint32_t version);
 
 /// "; it needs ...": the device without which that provider is not there. Empty: none is known.
 std::string device_of(std::string_view provider);

@@ -41,9 +41,10 @@ size_t rank_of(std::string_view provider) {
 
 std::string text(const char* maybe) { return maybe ? maybe : ""; }
 
-// Of ofi_rxm: 16 KiB and, rounded up to a cache line, the head of a frame.
-constexpr size_t kRxmPieceBytes = 16 * 1024 + 64;
-static_assert(wire::kOfiMaxHeadBytes <= 64);
+// Of ofi_rxm: rounded up to a cache line, the head of a frame; and what stands in it, over adapters and over TCP.
+constexpr size_t kHeadBytes = 64, kRxmPieceBytes = 16 * 1024 + kHeadBytes,
+                 kRxmStreamedBytes = kStreamedPartBytes + kHeadBytes;
+static_assert(wire::kOfiMaxHeadBytes <= kHeadBytes);
 
 uint32_t api_of(const FiLibrary& library) { return std::min(library.version(), kNewestApi); }
 
@@ -187,7 +188,7 @@ std::vector<Candidate> find_candidates(const std::shared_ptr<const FiLibrary>& l
     const bool known =
         std::any_of(found.begin(), found.end(), [&](const Candidate& other) { return same_way(*other.info, *info); });
     if (known) continue;
-    Candidate candidate{{capabilities_of(*info), {}, {}, pci_of(*info), false},
+    Candidate candidate{{capabilities_of(*info, library->version()), {}, {}, pci_of(*info), false},
                         Info(library->dupinfo(info), library->freeinfo),
                         leads_out(*info)};
     candidate.choice.near = is_near(candidate.choice.pci);
@@ -226,13 +227,15 @@ const Candidate& pick(const std::vector<Candidate>& found, int local_rank) {
 // libfabric counts on 256 processes, for which ofi_rxm asks for a completion queue that small adapters (Soft-RoCE) do
 // not have. A rank has a connection to each rank, and both ends of the one to itself.
 //
-// ofi_rxm sends 16 KiB in one piece, anything longer in several, and slowly: a frame of that length has a head, too. (A
-// number that no tunable changes, since ranks that differ in it refuse each other.)
+// ofi_rxm sends 16 KiB in one piece, anything longer in several, and slowly: a frame of that length has a head, too.
+// Over TCP it may be told a larger limit, which costs no memory: there is no buffer for each message. (Numbers that no
+// tunable changes, since ranks that differ in them refuse each other.)
 //
 // The thread of the provider sockets polls for 10 ms before it sleeps: time that a rank on its core does not have.
 void tell_libfabric(const Surroundings& surroundings) {
   (void)setenv("FI_UNIVERSE_SIZE", std::to_string(surroundings.ranks + 1).c_str(), 0);
   (void)setenv("FI_OFI_RXM_BUFFER_SIZE", std::to_string(kRxmPieceBytes).c_str(), 0);
+  (void)setenv("FI_OFI_RXM_EAGER_LIMIT", std::to_string(kRxmStreamedBytes).c_str(), 0);
   if (surroundings.cores_shared) (void)setenv("FI_SOCKETS_PE_WAITTIME", "0", 0);
 }
 
@@ -253,7 +256,7 @@ std::vector<Choice> find_choices(const Tunables& tunables, std::string& why_none
   if (!library) return result;
   for (Candidate& candidate : find_candidates(library, tunables)) {
     Info best = best_of(library, *candidate.info);
-    candidate.choice.capabilities = capabilities_of(*best);
+    candidate.choice.capabilities = capabilities_of(*best, library->version());
     result.push_back(std::move(candidate.choice));
   }
   if (result.empty()) why_none = "libfabric has no provider with reliable datagrams (FI_EP_RDM) here";
@@ -307,7 +310,7 @@ Error open_port(const Surroundings& surroundings, Wanted wanted, const Tunables&
   const Candidate& candidate = pick(found, surroundings.local_rank);
   const Info info = best_of(library, *candidate.info);
   Error error;
-  const size_t longest = ofi_frame_bytes(tunables, info->ep_attr->max_msg_size);
+  const size_t longest = ofi_frame_bytes(tunables, capabilities_of(*info, library->version()));
   result = FiPort::open(library, *info, surroundings.cores_shared, longest, error);
   if (!error && filter != FilterKind::none) result = std::make_unique<FilterPort>(std::move(result), filter);
   return error;

@@ -20,7 +20,7 @@ constexpr size_t kSpareBytes = 8 << 20;
 // What the provider itself has, where it is less, stays.
 void limit(Capabilities& able, FilterKind kind) {
   able.send_after_write = false;  // none of the three states it
-  able.copied_by_target = false;
+  able.copied_by_target = able.streams = false;
   switch (kind) {
     case FilterKind::none: return;
     case FilterKind::efa:

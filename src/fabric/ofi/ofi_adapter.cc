@@ -13,13 +13,20 @@ namespace {
 constexpr size_t kFrameAlign = 64;  // of a frame's memory: a cache line
 // Buffers that each take many messages. While one is posted again, the others take what comes.
 constexpr size_t kManyBuffers = 4;
+// What adapters send eagerly, most of them (fi_cxi(7), fi_psm3(7)).
+constexpr size_t kPartBytes = 16 * 1024;
 constexpr size_t kLeastPayload = kAlwaysWholeBytes;  // protocols count on it
 
 }  // namespace
 
-size_t ofi_frame_bytes(const Tunables& tunables, size_t most) {
-  const size_t wanted = wire::kOfiMaxHeadBytes + std::max(size_t(tunables.ofi_eager_bytes), kLeastPayload);
-  return std::min((wanted + kFrameAlign - 1) / kFrameAlign * kFrameAlign, most);
+size_t ofi_part_bytes(const Tunables& tunables, const ofi::Capabilities& able) {
+  if (tunables.ofi_eager_bytes != 0) return size_t(tunables.ofi_eager_bytes);
+  return able.streams ? ofi::kStreamedPartBytes : kPartBytes;
+}
+
+size_t ofi_frame_bytes(const Tunables& tunables, const ofi::Capabilities& able) {
+  const size_t wanted = wire::kOfiMaxHeadBytes + std::max(ofi_part_bytes(tunables, able), kLeastPayload);
+  return std::min((wanted + kFrameAlign - 1) / kFrameAlign * kFrameAlign, able.max_bytes);
 }
 
 OfiAdapter::OfiAdapter(const OfiOptions& its_options, const Tunables& tunables, std::unique_ptr<ofi::Port> its_port,
@@ -31,7 +38,7 @@ OfiAdapter::OfiAdapter(const OfiOptions& its_options, const Tunables& tunables, 
       registrations(RegistrationCache::create(registrar_, able().pins ? Keep::watched : Keep::nothing,
                                               uint64_t(tunables.rdma_registration_bytes))),
       sends_(std::clamp<size_t>(able().sends, 1, size_t(tunables.ofi_sends))) {
-  frame_bytes = ofi_frame_bytes(tunables, able().max_bytes);
+  frame_bytes = ofi_frame_bytes(tunables, able());
   TERN_ASSERT(!able().multi_receive || able().least_room >= frame_bytes);
   const auto all = size_t(tunables.ofi_receive_bytes);
   receive_bytes_ = able().multi_receive ? std::max(all / kManyBuffers, 2 * frame_bytes) : frame_bytes;

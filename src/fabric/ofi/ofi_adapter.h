@@ -45,8 +45,10 @@ struct OfiBuffer final : OfiOperation {
   uint32_t incarnation = 0;  ///< of the lane when it was taken
 };
 
-/// The longest frame with its head, of a provider whose messages have `most` bytes at most.
-size_t ofi_frame_bytes(const Tunables& tunables, size_t most);
+/// The largest part of a message in one frame, as far as the provider takes it.
+size_t ofi_part_bytes(const Tunables& tunables, const ofi::Capabilities& able);
+/// The longest frame with its head.
+size_t ofi_frame_bytes(const Tunables& tunables, const ofi::Capabilities& able);
 
 class OfiAdapter {
  public:

@@ -42,7 +42,7 @@ OfiPath::OfiPath(const OfiOptions& options, const Tunables& tunables, std::uniqu
       keepalive_ns_(uint64_t(tunables.ofi_keepalive_ms) * kMillisecond_ns),
       failover_ns_(uint64_t(tunables.ofi_failover_ms) * kMillisecond_ns) {
   properties_.name = "ofi";
-  properties_.eager_bytes = std::min(size_t(tunables.ofi_eager_bytes),
+  properties_.eager_bytes = std::min(ofi_part_bytes(tunables, capabilities()),
                                      adapter_.frame_bytes - wire::ofi_head_bytes(wire::OfiFrameType::whole));
   properties_.needs_cpu = !capabilities().automatic_progress;
   properties_.announce_from_bytes = properties_.eager_bytes + 1;
