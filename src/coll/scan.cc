@@ -92,11 +92,15 @@ void linear(Builder& b, const Operands& o, bool exclusive) {
   const Datatype& type = *o.receive.type;
   const Count count = o.receive.count;
   const bool first = b.rank() == 0, last = b.rank() + 1 == b.size();
+  if (first && exclusive) {  // nobody is before it: what the next rank gets is what it has
+    if (!last) b.send(o.contribution(), count, type, 1);
+    return;
+  }
   std::byte* value = exclusive && !last ? b.temporary(count, type) : o.receive.buffer;  // with this rank's own
   if (exclusive ? !last : !o.in_place) b.copy(o.contribution(), value, count, type);
   if (!first) {
     std::byte* before = exclusive ? o.receive.buffer : b.temporary(count, type);
-    b.fence();  // exscan in place: the buffer has been copied
+    if (exclusive && o.in_place) b.fence();  // the buffer has been copied
     b.receive(before, count, type, b.rank() - 1);
     b.fence();
     if (value != before) b.reduce(before, value, count, type);
