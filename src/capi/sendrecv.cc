@@ -62,7 +62,8 @@ Error exchange(Call& call, const void* sendbuf, Count sendcount, const Datatype&
   }
   Error error;
   if (dest != kProcNull) {
-    const SendArguments arguments = comm.send_arguments(sendbuf, sendcount, sendtype, dest, sendtag);
+    SendArguments arguments = comm.send_arguments(sendbuf, sendcount, sendtype, dest, sendtag);
+    arguments.beside_receive = receive != nullptr;
     error = checks ? checks->send(arguments, signature_count, signature) : comm.p2p(sendtag).send(arguments);
   }
   Status result = kProcNullStatus;

@@ -42,6 +42,8 @@ struct SendArguments {
   bool attended =
       false;  ///< both ranks stay in the library until they have done their parts: a step of a blocking collective
   bool requested = false;  ///< the program gets the request, and will ask for it
+  /// A blocking send of who receives as well: both copy what they receive, so none helps with what it sends.
+  bool beside_receive = false;
 };
 
 /// One receive. `source` is a rank in the communicator or kAnySource; `peer` is that rank's, kNoPeer with kAnySource.

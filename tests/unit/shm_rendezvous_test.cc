@@ -192,6 +192,29 @@ TEST(ShmRendezvous, BlockingSenderEarly) {
   });
 }
 
+// Who receives a long message at the same time takes no part in copying the one that it sends.
+TEST(ShmRendezvous, AnExchangeIsNotStreamedBothWays) {
+  run_processes(2, 65536, [](int rank, std::unique_ptr<ShmNode> node, Common& common) {
+    TwoRanks me(rank, std::move(node), common, Tunables{});
+    const bool can_get = me.path.remote_memory()->can_get(me.path.lane(PeerId(1 - rank)));
+    std::vector<std::byte> expected = message(kLarge, 1), data(kLarge);
+    for (int i = 0; i < 200; ++i) {
+      std::fill(data.begin(), data.end(), std::byte{});
+      Request* request = me.p2p.ireceive(me.from_peer(data, i));
+      SendArguments send = me.to_peer(expected, i);
+      send.beside_receive = true;
+      EXPECT_FALSE(me.p2p.send(send));
+      me.p2p.wait(*request);
+      EXPECT_EQ(data, expected);
+      request->release();
+    }
+    if (can_get) {
+      EXPECT_EQ(me.sent_by(Protocol::receiver_stream), 0u);
+    }
+    return me.finish();
+  });
+}
+
 // More medium messages than there are library buffers, unread; then read in another order.
 TEST(ShmRendezvous, LibraryBuffersRunOut) {
   run_processes(2, 65536, [](int rank, std::unique_ptr<ShmNode> node, Common& common) {

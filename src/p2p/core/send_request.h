@@ -64,7 +64,8 @@ class alignas(64) SendRequest final : public Request, public SendOperation {
         sends(owner),
         endpoint(to),
         // Member by member, as wire::make_header explains: a copy in larger pieces would wait for the caller's stores.
-        arguments{a.buffer, a.count, a.type, a.peer, a.source, a.tag, a.context, a.mode, a.attended, a.requested} {
+        arguments{a.buffer,  a.count, a.type,     a.peer,      a.source,        a.tag,
+                  a.context, a.mode,  a.attended, a.requested, a.beside_receive} {
     from = &to;
   }
   Error start() override;
@@ -95,7 +96,7 @@ class alignas(64) SendRequest final : public Request, public SendOperation {
   State state;         ///< of its protocol
   uint32_t token = 0;  ///< 0: none given out
   uint8_t waits = 0;
-  bool large = false;  ///< not sent eagerly, as those who listen were told (base/events.h)
+  bool large = false;                   ///< not sent eagerly, as those who listen were told (base/events.h)
   Protocol protocol = Protocol::eager;  ///< what it took, or was asked last to take
   bool stream_faster = false;           ///< as CopySituation, from its beginning on
 

@@ -34,7 +34,7 @@ struct CopySituation {
   bool stream_faster = false;  ///< copied by two CPUs it takes less time than by one; false where no CPU copies
   bool peer_present = false;   ///< the peer is in its library, and would take its part
   // Of a sender.
-  bool leaves = false;     ///< it is nonblocking, and may go off computing
+  bool leaves = false;     ///< it is nonblocking and may go off computing, or has a long receive of its own to copy
   bool lockable = false;   ///< either side may copy later; a lock on the data decides which does
   bool soon_over = false;  ///< the message is so short that streaming it delays nobody
   bool idle = false;       ///< the copy was deferred, and this rank has nothing else to do now
