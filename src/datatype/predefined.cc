@@ -69,7 +69,7 @@ Error PredefinedTypes::f90_floating(Combiner combiner, int precision, int range,
   struct Row {
     int digits, exponent, real_id, complex_id;
   };
-  static constexpr Row kRows[] = {
+  static constexpr Row kReals[] = {
       {6, 37, type_id::kReal4, type_id::kComplex8},
       {15, 307, type_id::kReal8, type_id::kComplex16},
       {18, 4931, type_id::kLongDouble, type_id::kCLongDoubleComplex},
@@ -78,7 +78,7 @@ Error PredefinedTypes::f90_floating(Combiner combiner, int precision, int range,
   if (precision == kUndefined && range == kUndefined)
     return Error(ErrorClass::arg, "precision and range are both MPI_UNDEFINED; at least one must be given");
   int digits = precision == kUndefined ? 0 : precision, exponent = range == kUndefined ? 0 : range;
-  for (const Row& row : kRows) {
+  for (const Row& row : kReals) {
     if (digits > row.digits || exponent > row.exponent) continue;
     int id = combiner == Combiner::f90_real ? row.real_id : row.complex_id;
     type = unnamed(combiner, precision, range, *kind_of(id));
@@ -101,12 +101,12 @@ Error PredefinedTypes::f90_integer(int range, Datatype*& type) {
   struct Row {
     int digits, id;
   };
-  static constexpr Row kRows[] = {{2, type_id::kInteger1},
-                                  {4, type_id::kInteger2},
-                                  {9, type_id::kInteger4},
-                                  {18, type_id::kInteger8},
-                                  {38, type_id::kInteger16}};
-  for (const Row& row : kRows) {
+  static constexpr Row kIntegers[] = {{2, type_id::kInteger1},
+                                      {4, type_id::kInteger2},
+                                      {9, type_id::kInteger4},
+                                      {18, type_id::kInteger8},
+                                      {38, type_id::kInteger16}};
+  for (const Row& row : kIntegers) {
     if (range > row.digits) continue;
     type = unnamed(Combiner::f90_integer, range, 0, *kind_of(row.id));
     return {};

@@ -192,7 +192,7 @@ std::vector<IbvPort> find_ibv_ports(const Tunables& tunables, std::string& why_n
   for (int i = 0; i < count; ++i) judge_device(*library, devices[i], tunables.rdma_gid_index, ports);
   if (devices) library->free_device_list(devices);
   if (ports.empty()) why_none = "no RDMA adapter is on this machine (or its driver is not loaded)";
-  std::stable_sort(ports.begin(), ports.end(), [](const IbvPort& a, const IbvPort& b) {
+  std::sort(ports.begin(), ports.end(), [](const IbvPort& a, const IbvPort& b) {
     if (a.why_not.empty() != b.why_not.empty()) return a.why_not.empty();
     if (a.software != b.software) return b.software;
     if (a.capabilities.bytes_per_us != b.capabilities.bytes_per_us)
