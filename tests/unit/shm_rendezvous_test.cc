@@ -201,6 +201,7 @@ TEST(ShmRendezvous, AnExchangeIsNotStreamedBothWays) {
     for (int i = 0; i < 200; ++i) {
       std::fill(data.begin(), data.end(), std::byte{});
       Request* request = me.p2p.ireceive(me.from_peer(data, i));
+      common_fence(common, 2);  // so each knows of the other's receive
       SendArguments send = me.to_peer(expected, i);
       send.beside_receive = true;
       EXPECT_FALSE(me.p2p.send(send));
