@@ -63,7 +63,7 @@ Error exchange(Call& call, const void* sendbuf, Count sendcount, const Datatype&
   Error error;
   if (dest != kProcNull) {
     SendArguments arguments = comm.send_arguments(sendbuf, sendcount, sendtype, dest, sendtag);
-    arguments.beside_receive = receive != nullptr;
+    arguments.beside_receive = receive && recvcount * recvtype.size() >= sendcount * sendtype.size();
     error = checks ? checks->send(arguments, signature_count, signature) : comm.p2p(sendtag).send(arguments);
   }
   Status result = kProcNullStatus;

@@ -42,7 +42,7 @@ struct SendArguments {
   bool attended =
       false;  ///< both ranks stay in the library until they have done their parts: a step of a blocking collective
   bool requested = false;  ///< the program gets the request, and will ask for it
-  /// A blocking send of who receives as well: both copy what they receive, so none helps with what it sends.
+  /// A blocking send of who receives as much at the same time, and copies that itself (who_copies.h).
   bool beside_receive = false;
 };
 

@@ -153,7 +153,7 @@ void OutboundHistory::forget(uint64_t received) {
     if (segment.own) {
       TERN_DEBUG_ASSERT(owned_bytes_ >= segment.bytes);
       owned_bytes_ -= segment.bytes;
-      if (segment.bytes >= kShortTailBytes && segment.bytes <= kTailBytes) spare_ = std::move(segment.own);
+      if (fits_spare(size_t(segment.bytes))) spare_ = std::move(segment.own);
     }
     segments_.pop_front();
   }
@@ -207,9 +207,8 @@ bool OutboundHistory::copy_from(size_t at, size_t eager_bytes) {
   const bool to_log = at + run == segments_.size() && log_room() >= rest;
   if (!to_log) {
     if (owned_bytes_ + rest > kMaxLogBytes) return false;
-    const bool is_short = rest < kShortTailBytes;
-    own = !is_short && rest <= kTailBytes ? std::move(spare_) : nullptr;
-    if (!own) own.reset(new std::byte[is_short ? rest : std::max(rest, kTailBytes)]);
+    if (fits_spare(rest)) own = std::move(spare_);
+    if (!own) own.reset(new std::byte[fits_spare(rest) ? kTailBytes : rest]);
   }
   std::byte* to = to_log ? log_place() : own.get();
   for (size_t i = at; i < at + run; ++i) {

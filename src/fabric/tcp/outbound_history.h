@@ -29,9 +29,6 @@ class OutboundHistory {
   static constexpr size_t kMaxLogBytes = 1 << 20;
   /// If no more than this is left of operations, it is copied, so that they complete (6.4 us).
   static constexpr size_t kTailBytes = 64 * 1024 + kHeadBytes;
-  /// A copy outside the log takes as much memory as it is long below this, else kTailBytes, which the next one uses
-  /// again.
-  static constexpr size_t kShortTailBytes = kTailBytes / 4;
 
   /// `finished`: operations of which nothing is needed any more go to its end.
   explicit OutboundHistory(SendList& finished) : finished_(finished) {}
@@ -94,6 +91,9 @@ class OutboundHistory {
   bool add_segment(Batch& batch, Segment& segment, size_t offset, size_t limit, std::byte* scratch);
   static std::byte* pack(Segment& segment, uint64_t from, std::byte* to);
   bool copy_from(size_t at, size_t eager_bytes);
+  /// A copy outside the log takes kTailBytes, which the next one uses again. A much shorter or a longer one takes as
+  /// much as it is long.
+  static bool fits_spare(size_t bytes) { return bytes >= kTailBytes / 4 && bytes <= kTailBytes; }
 
   SendList& finished_;
   std::deque<Segment> segments_;  ///< [acked_ or before, end_) without gaps

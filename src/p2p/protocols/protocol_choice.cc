@@ -66,15 +66,14 @@ void ProtocolChoice::complete(SendSituation& s, const Endpoint& peer, const Send
   }
   if (!s.ready) return;
   // A message of medium size is streamed to a receiver that is there without asking it: it is soon over.
-  // Two streams at the same time are four copies by two CPUs, where two fetches are two.
-  const bool busy_itself = a.beside_receive && s.bytes > s.hybrid_limit;
+  const bool soon_over = s.bytes <= s.hybrid_limit;
   s.mover = who_copies({.side = CopySide::sender,
                         .can_put = s.can_put,
                         .can_get = s.can_get,
                         .stream_faster = s.stream_faster,
-                        .leaves = !s.blocking || busy_itself,
+                        .leaves = !s.blocking || (a.beside_receive && !soon_over),
                         .lockable = s.can_put && peer.copy_locks() && !peer.autonomous(),
-                        .soon_over = s.bytes <= s.hybrid_limit},
+                        .soon_over = soon_over},
                        [&] { return peer.peer_is_polling(ready->body.stays()); });
 }
 

@@ -155,11 +155,12 @@ PmixPrograms::PmixPrograms(const SpawnRequest& request, int universe) : texts_(r
   }
 }
 
-/// Whether the server offers the store "shmem" first, as PMIx 5.0.1 does (Ubuntu 24.04): a key that a rank has put
-/// there is found with the value of the one put before it, and the first not at all on other hosts. Later versions name
-/// theirs "shmem2".
+// Whether the server offers the store "shmem" first, as PMIx 5.0.1 does (Ubuntu 24.04): a key that a rank has put
+// there is found with the value of the one put before it, and the first not at all on other hosts. Later versions name
+// theirs "shmem2".
 bool offers_shifted_store() {
-  const std::string_view stores = getenv("PMIX_GDS_MODULE") ? getenv("PMIX_GDS_MODULE") : "";
+  const char* offered = getenv("PMIX_GDS_MODULE");
+  const std::string_view stores = offered ? offered : "";
   return stores.substr(0, stores.find(',')) == "shmem";
 }
 
