@@ -58,7 +58,8 @@ static void traffic(int rank, int size, int bytes, int count) {
 
 static void counts_are_exact(int rank, int size) {
   MPI_T_pvar_session session, other;
-  CHECK(MPI_T_pvar_session_create(&session) == MPI_SUCCESS && MPI_T_pvar_session_create(&other) == MPI_SUCCESS);
+  CHECK(MPI_T_pvar_session_create(&session) == MPI_SUCCESS);
+  CHECK(MPI_T_pvar_session_create(&other) == MPI_SUCCESS);
   MPI_T_pvar_handle messages = handle_of(session, "sent_eager", MPI_T_PVAR_CLASS_COUNTER, 8);
   MPI_T_pvar_handle bytes = handle_of(session, "sent_eager_bytes", MPI_T_PVAR_CLASS_AGGREGATE, 8);
   MPI_T_pvar_handle expected = handle_of(session, "received_expected", MPI_T_PVAR_CLASS_COUNTER, 8);
