@@ -3,8 +3,8 @@
 //
 //   simulated MACHINE.toml latency|oneway|progress|overlap|background|world|patterns|availability|sp|headofline|locks|
 //             channel_costs|FILE.so [ranks=N] [ranks_per_node=N] [cores=N] [atomic_swap=0|1] [xrc=0|1] [dc=0|1]
-//             [node_path=0|1] [calls=free] [seed=N] [faults=N] [latency_us=N] [channels=RANK] [TUNABLE=VALUE]... [--
-//             ARGUMENTS...]
+//             [node_path=0|1] [shm=0|1] [calls=free] [seed=N] [faults=N] [latency_us=N] [channels=RANK]
+//             [TUNABLE=VALUE]... [-- ARGUMENTS...]
 //
 // or any MPI program, named with its folder, as mpiexec --simulate runs them (capi/simulated/simulated_job.h); its
 // computation takes no virtual time.
@@ -18,7 +18,7 @@
 // datagrams (path=udp). socket_bytes=N: their buffers. progress=event: beside an event thread, on the same core unless
 // the node has more (cores=N). Registrations of user memory are kept, as the library does. node_path=1: ranks
 // of a node reach each other through its memory (copies by the processor, cross-memory attach), as real ones do; 0:
-// through their adapter, as the papers' machines with a rank on each node.
+// through their adapter, as the papers' machines with a rank on each node. shm=1: by the code of real ranks (ShmPath).
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -121,6 +121,7 @@ int run_file(tern::sim::WorldOptions options) {
   job_options.programs.push_back({arguments[0], {arguments.begin(), arguments.end()}, options.ranks});
   job_options.world = std::move(options);
   job_options.compute.kind = tern::sim::ComputeKind::none;
+  job_options.observe = false;
   tern::sim::SimulatedJob job(std::move(job_options));
   if (tern::Error error = job.load()) return fail(std::string(error.text()));
   const tern::sim::SimulatedJobReport report = job.run();
@@ -205,6 +206,10 @@ int main(int argc, char** argv) {
         options.node_path = options.network.put = true;
         options.network.get = tern::sim::NetworkModel::Get::cpu;
       }
+      continue;
+    }
+    if (setting.starts_with("shm=")) {
+      options.shm = setting[equals + 1] != '0';
       continue;
     }
     if (setting.starts_with("latency_us=")) {

@@ -240,7 +240,8 @@ Error World::start(int required_level) {
 
 // Records, checks and listeners want to know of every call: they keep all calls under the rank's lock.
 void World::make_engines() {
-  if (engines || simulated() || (observed && !process->has_engine_memory())) return;
+  const bool unasked = simulated() && process->tunables().engines <= 0;
+  if (engines || unasked || (observed && !process->has_engine_memory())) return;
   if (!counts.page && !counts.engines) counts.engines = std::make_unique<Counters[]>(Engines::kMost);
   static_assert(RankPage::kEngines == Engines::kMost);
   if (!handles.requests.leave_room_for_parts()) return;

@@ -10,8 +10,8 @@ class WaitPort {
  public:
   virtual ~WaitPort() = default;
 
-  /// Nothing can come between a poll and a sleep, and each look at the clock or the paths takes virtual time: who has
-  /// polled empty sleeps at once.
+  /// Nothing can come between a poll and a sleep but calls of the rank's other threads, and each look at the clock or
+  /// the paths takes virtual time: who has polled empty sleeps at once.
   virtual bool virtual_time() const { return false; }
   /// A poll was empty. In virtual time the rank's own work is over now.
   virtual void on_empty_poll() {}

@@ -160,7 +160,7 @@ void ProgressEngine::drive(const Condition& done) {
 void ProgressEngine::sleep_on_paths(const Condition& done) {
   Driving::Sleep& sleep = driving_.sleep;
   if (sleep.sleeping() != 0) call_ready();  // arming may have made the condition of a follower true
-  if (port_.virtual_time()) return port_.sleep(next_deadline_ns(), 0);
+  if (port_.virtual_time() && !driving_.enabled()) return port_.sleep(next_deadline_ns(), 0);
   sleep_until_called(done, [this](uint64_t deadline_ns, uint64_t now_ns) { port_.sleep(deadline_ns, now_ns); });
 }
 

@@ -13,7 +13,7 @@ namespace tern::sim {
 namespace {
 
 // Independent random streams, derived from one seed.
-enum class Stream : uint64_t { weather = 1, start, slow, rank, adapters, streams, shared_memory };
+enum class Stream : uint64_t { weather = 1, start, slow, rank, adapters, streams, shared_memory, threads };
 uint64_t derive(uint64_t seed, Stream stream, uint64_t index = 0) {
   Rng rng(seed ^ (uint64_t(stream) << 56) ^ (index * 0xd1342543de82ef95u));
   return rng.next();
@@ -42,7 +42,9 @@ std::unique_ptr<Path> Machine::Rank::with_faults(std::unique_ptr<Path> inner, Cl
   return std::make_unique<FaultPath>(std::move(inner), clock, faults, seed + 3, FaultPath::Pace{&strand, poll_ns});
 }
 
-std::unique_ptr<ShmNode> Machine::Rank::make_shm_node() { return machine.shared_memory_of(index()).take(index()); }
+std::unique_ptr<ShmNode> Machine::Rank::make_shm_node(uint32_t engine) {
+  return machine.shared_memory_of(index(), engine).take(index());
+}
 
 std::unique_ptr<DatagramPort> Machine::Rank::make_datagram_port() {
   return std::make_unique<SimDatagramPort>(machine.network_, strand, machine.options_.datagrams,
@@ -111,6 +113,7 @@ Report Machine::run(const Body& body) {
         scheduler_, r, stacks_.bottom(r), stacks_.usable_bytes(),
         [this, r, &body](Strand&) { rank_main(*ranks_[r], body); }, on_switch));
     Strand& strand = *strands_.back();
+    strand.set_thread_seed(derive(options_.seed, Stream::threads, r));
     stations_.push_back(
         std::make_unique<EventStation>(strand, cores_[r / options_.ranks_per_node], options_.network.wake_ns));
     ranks_.push_back(
@@ -160,23 +163,31 @@ void Machine::kill(const Faults::Loss& loss) {
   network_.lose(loss.at_ns, loss.rank, loss.notice_ns);
 }
 
-SharedMemory& Machine::shared_memory_of(PeerId rank) {
+SharedMemory& Machine::shared_memory_of(PeerId rank, uint32_t engine) {
   shared_memories_.resize(network_.nodes());
   const uint32_t node = network_.node_of(rank);
-  if (!shared_memories_[node]) {
+  auto& memories = shared_memories_[node];
+  if (memories.size() <= engine) memories.resize(engine + 1);
+  if (!memories[engine]) {
     const PeerId first = network_.first_rank_of(node);
     std::vector<Strand*> strands;
     for (PeerId r = first; r < options_.ranks && network_.node_of(r) == node; ++r) strands.push_back(strands_[r].get());
-    shared_memories_[node] = std::make_unique<SharedMemory>(network_, options_.shared_memory, first, strands,
-                                                            derive(options_.seed, Stream::shared_memory, node));
+    memories[engine] =
+        std::make_unique<SharedMemory>(network_, options_.shared_memory, first, strands,
+                                       derive(options_.seed, Stream::shared_memory, node + (engine << 20)));
   }
-  return *shared_memories_[node];
+  return *memories[engine];
+}
+
+void Machine::note_loss(PeerId rank) {
+  shared_memory_of(rank);
+  for (const auto& memory : shared_memories_[network_.node_of(rank)]) memory->lose(rank);
 }
 
 // First it dies; then the ranks that share its memory notice.
 void Machine::Death::on_event(EventKind, uint64_t noticed) {
   if (strand->finished()) return;
-  if (noticed) return machine->shared_memory_of(strand->rank()).lose(strand->rank());
+  if (noticed) return machine->note_loss(strand->rank());
   strand->kill();
   machine->board_.lose(*strand, machine->scheduler_.now_ns());
   machine->streams_->kill(strand->rank());

@@ -117,8 +117,8 @@ class Machine {
     /// Wraps the machine's faults around any path. `poll_ns`: what a poll of it takes, if the path does not know.
     std::unique_ptr<Path> with_faults(std::unique_ptr<Path> inner, Clock& clock, bool may_be_cut = true,
                                       uint64_t poll_ns = 0);
-    /// The rank's end of the memory of its node; once.
-    std::unique_ptr<ShmNode> make_shm_node();
+    /// The rank's end of the memory of its node; once. `engine`: of that message engine's (p2p/engines.h), from 1 on.
+    std::unique_ptr<ShmNode> make_shm_node(uint32_t engine = 0);
     /// The rank's end of a network that carries datagrams.
     std::unique_ptr<DatagramPort> make_datagram_port();
     /// The rank's view of its host's byte streams; destroyed before the machine.
@@ -147,7 +147,8 @@ class Machine {
  private:
   void rank_main(Rank& rank, const Body& body);
   void kill(const Faults::Loss& loss);
-  SharedMemory& shared_memory_of(PeerId rank);
+  void note_loss(PeerId rank);
+  SharedMemory& shared_memory_of(PeerId rank, uint32_t engine = 0);
   std::string explain_deadlock() const;
 
   /// A rank's death in the queue of events.
@@ -163,7 +164,8 @@ class Machine {
   std::unique_ptr<SimAdapters> adapters_;
   std::unique_ptr<StreamHosts> streams_;
   SegmentTable segments_;
-  std::vector<std::unique_ptr<SharedMemory>> shared_memories_;  ///< by node; null until a rank asks
+  /// By node and engine; null until a rank asks.
+  std::vector<std::vector<std::unique_ptr<SharedMemory>>> shared_memories_;
   NoticeBoard board_;
   StackArena stacks_;
   std::vector<std::unique_ptr<Strand>> strands_;

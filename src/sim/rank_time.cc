@@ -5,6 +5,7 @@
 namespace tern::sim {
 
 void SimWait::sleep(uint64_t deadline_ns, uint64_t) {
+  if (woken_) return;
   if (early_in_8_ != 0 && rng_.chance(early_in_8_, 8)) {
     // Early wake-ups must not keep a deadlocked world alive for ever: only if another event is to come.
     if (strand_.scheduler().pending()) deadline_ns = std::min(deadline_ns, strand_.now_ns() + 1 + rng_.below(2000));

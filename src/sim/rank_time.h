@@ -47,7 +47,10 @@ class SimWait final : public WaitPort {
   void sleep(uint64_t deadline_ns, uint64_t now_ns) override;
   /// The thread works on this strand; then the kernel switches back to the application.
   void sleep_beside_helper(uint64_t deadline_ns, uint64_t now_ns) override;
-  void wake() override { woken_ = true; }
+  void wake() override {
+    woken_ = true;
+    strand_.wake(0);  // another thread of the rank calls
+  }
   void forget_wake() override { woken_ = false; }
 
  private:

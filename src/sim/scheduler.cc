@@ -9,6 +9,9 @@
 namespace tern::sim {
 namespace {
 
+// Calls of the C library have no argument that names a rank.
+thread_local Strand* running_strand = nullptr;
+
 uint64_t mix(uint64_t hash, uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
   hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -82,11 +85,23 @@ void Strand::on_event(EventKind, uint64_t turn) {
   now_ns_ = std::max(now_ns_, scheduler_.now_ns()) + owed_ns_;
   interrupted_ns_ += std::exchange(owed_ns_, 0);
   if (on_switch_) on_switch_(int(rank_));
+  running_strand = this;
   fiber_.resume();
+  running_strand = nullptr;
   if (on_switch_) on_switch_(-1);
 }
 
-void Strand::switch_out() { fiber_.suspend(); }
+Strand* Strand::running() { return running_strand; }
+
+Threads& Strand::threads() {
+  if (!threads_) threads_ = std::make_unique<Threads>(*this, thread_seed_);
+  return *threads_;
+}
+
+void Strand::switch_out() {
+  if (threads_) threads_->leave_core();
+  else suspend();
+}
 
 void Strand::catch_up() {
   if (scheduler_.clear_until(now_ns_) && !scheduler_.failed()) {
@@ -98,13 +113,15 @@ void Strand::catch_up() {
 }
 
 void Strand::block(uint64_t deadline_ns, const char* why) {
-  if (notified_) {
-    notified_ = false;
-    return;
-  }
+  if (take_notice()) return;
+  if (threads_) threads_->sleep(deadline_ns, why);
+  else block_all(deadline_ns, why);
+}
+
+void Strand::block_all(uint64_t deadline_ns, const char* why) {
   blocked_in_ = why;
   if (deadline_ns != kNever_ns) schedule_resume(std::max(deadline_ns, now_ns_));
-  switch_out();
+  suspend();
 }
 
 void Strand::stop() {
@@ -114,6 +131,7 @@ void Strand::stop() {
 }
 
 void Strand::wake(uint64_t time_ns) {
+  if (threads_) threads_->rouse(time_ns);
   if (!blocked_in_ || stopped_ || fiber_.finished()) return;
   time_ns = std::max(time_ns, std::max(now_ns_, scheduler_.now_ns()));
   if (resume_at_ns_ <= time_ns) return;

@@ -14,11 +14,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "sim/event_queue.h"
 #include "sim/fiber.h"
+#include "sim/threads.h"
 
 namespace tern::sim {
 
@@ -129,8 +131,15 @@ class Strand final : public EventTarget {
   void start(uint64_t time_ns);
   uint32_t rank() const { return rank_; }
   Scheduler& scheduler() { return scheduler_; }
+  /// The one that runs now; null: none, an event happens.
+  static Strand* running();
+  /// From which its threads' turns are drawn.
+  void set_thread_seed(uint64_t seed) { thread_seed_ = seed; }
 
   // --- From inside the strand.
+  /// Of the rank; made when first asked for.
+  Threads& threads();
+  Threads* threads_if_any() { return threads_.get(); }
   uint64_t now_ns() const { return now_ns_; }
   /// The rank has worked for so long. A slow rank (see set_slowness) works longer.
   void charge_ns(uint64_t ns) {
@@ -170,8 +179,13 @@ class Strand final : public EventTarget {
   void on_event(EventKind kind, uint64_t datum) override;
 
  private:
+  friend class Threads;
   void schedule_resume(uint64_t time_ns);
   void switch_out();
+  // Of Threads: for all of them.
+  void suspend() { fiber_.suspend(); }
+  void block_all(uint64_t deadline_ns, const char* why);
+  bool take_notice() { return std::exchange(notified_, false); }
 
   Scheduler& scheduler_;
   uint32_t rank_;
@@ -186,6 +200,8 @@ class Strand final : public EventTarget {
   bool stopped_ = false;
   bool notified_ = false;
   const char* blocked_in_ = nullptr;  ///< null: not blocked
+  uint64_t thread_seed_ = 1;
+  std::unique_ptr<Threads> threads_;  ///< null: it has started none
   Fiber fiber_;
 };
 

@@ -1,14 +1,11 @@
 /* How a rank can end: the word says how rank 1 does. */
 #include <assert.h>
 #include <mpi.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static void *nothing(void *argument) { return argument; }
 
 static int deep(int n) {
   volatile char room[4096];
@@ -25,7 +22,6 @@ int main(int argc, char **argv) {
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 1) {
     volatile int *nowhere = NULL;
-    pthread_t thread;
     if (!strcmp(how, "exit")) exit(5);
     if (!strcmp(how, "_exit")) _exit(6);
     if (!strcmp(how, "abort")) abort();
@@ -36,7 +32,6 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "mpi_abort")) MPI_Abort(MPI_COMM_WORLD, 9);
     if (!strcmp(how, "wrong")) MPI_Send(&rank, 1, MPI_INT, 77, 0, MPI_COMM_WORLD);
     if (!strcmp(how, "hang")) MPI_Recv(&rank, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    if (!strcmp(how, "thread")) printf("thread %d\n", pthread_create(&thread, NULL, nothing, NULL));
     if (!strcmp(how, "fork")) printf("fork %d\n", (int)fork());
   }
   MPI_Finalize();

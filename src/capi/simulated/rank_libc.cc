@@ -20,6 +20,7 @@
 #include <unordered_map>
 
 #include "capi/simulated/rank_process.h"
+#include "capi/simulated/rank_threads.h"
 
 namespace tern::sim {
 namespace {
@@ -81,12 +82,6 @@ int sigaction_here(int signal, const struct sigaction* action, struct sigaction*
 
 // --- What cannot be simulated.
 
-int thread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) {
-  here().host().cannot(
-      "starts a thread: a simulated rank is one thread. Run the program with one thread for each rank "
-      "(OMP_NUM_THREADS=1), or with more ranks");
-  return EAGAIN;
-}
 pid_t fork_here() {
   here().host().cannot("calls fork: a simulated rank is no process of its own. Run such a program without --simulate");
   errno = ENOSYS;
@@ -303,7 +298,6 @@ void add_end(Table& table) {
                 {"kill", address(kill_here)},
                 {"signal", address(signal_here)},
                 {"sigaction", address(sigaction_here)},
-                {"pthread_create", address(thread_create)},
                 {"fork", address(fork_here)},
                 {"vfork", address(fork_here)},
                 {"execv", address(exec_here)},
@@ -360,12 +354,15 @@ void add_state(Table& table) {
 
 }  // namespace
 
+uint64_t time_of_day_ns() { return kDay_s * 1'000'000'000 + here().host().now_ns(); }
+
 const void* find_replaced(std::string_view name) {
   static const Table table = [] {
     Table made;
     add_end(made);
     add_time(made);
     add_state(made);
+    for (const auto& [called, function] : thread_functions()) made.emplace(called, function);
     return made;
   }();
   auto found = table.find(name);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "sim/threads.h"
 
 namespace tern::sim {
 namespace {
@@ -75,6 +76,30 @@ void RankProcess::switch_out() {
   }
 }
 
+// Where thread-local variables are while a thread runs; the program's own are below the thread pointer.
+template <typename Use>
+void RankProcess::for_thread_data(Use&& use) {
+  const ProgramTemplate& program = copies_.program();
+  for (const ProgramTemplate::Part& part : program.parts()) {
+    const bool exchanged = &part == &program.parts().front() && program.exchanged_bytes() != 0;
+    if (exchanged)
+      use(ProgramTemplate::thread_pointer_if_free() - program.exchanged_bytes(), program.exchanged_bytes());
+    else use(block_ + part.thread_data_at, part.image->thread_data().bytes);
+  }
+}
+
+void RankProcess::switch_thread(size_t from, size_t to) {
+  std::vector<std::byte>& kept = thread_data_[from];
+  kept.clear();
+  for_thread_data([&](std::byte* data, uint64_t bytes) { kept.insert(kept.end(), data, data + bytes); });
+  const auto found = thread_data_.find(to);
+  const std::byte* next = found == thread_data_.end() ? first_thread_data_.data() : found->second.data();
+  for_thread_data([&](std::byte* data, uint64_t bytes) {
+    if (bytes != 0) std::memcpy(data, next, bytes);
+    next += bytes;
+  });
+}
+
 void RankProcess::open_streams() {
   out_ = fopencookie(this, "w", {nullptr, write_out, nullptr, nullptr});
   TERN_ASSERT(out_);
@@ -96,6 +121,9 @@ Error RankProcess::prepare(const std::vector<std::string>& command) {
   start_.insert(start_.end(), {nullptr, nullptr, nullptr});  // the end of the environment, an empty auxiliary vector
   open_streams();
   switch_in();
+  for_thread_data([this](std::byte* data, uint64_t bytes) {
+    first_thread_data_.insert(first_thread_data_.end(), data, data + bytes);
+  });
   return {};
 }
 
@@ -178,6 +206,7 @@ void RankProcess::exit(int code) {
 
 void RankProcess::end_now(Exit how) {
   exit_ = how;
+  if (Threads* threads = Threads::running()) threads->leave_by([this] { _longjmp(end_, 1); });
   _longjmp(end_, 1);
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "capi/simulated/program_copies.h"
+#include "capi/simulated/rank_threads.h"
 
 namespace tern::sim {
 
@@ -26,6 +27,9 @@ class RankHost {
   virtual uint64_t now_ns() = 0;
   virtual void sleep_ns(uint64_t ns) = 0;
   virtual std::string node_name() const = 0;
+  /// What the running thread has computed until now has passed; it stands still. `resume`: it computes again.
+  virtual void pause() = 0;
+  virtual void resume() = 0;
   /// The rank does what a simulated process cannot do; `what` is a static text, said once in a job.
   virtual void cannot(const char* what) = 0;
 
@@ -74,12 +78,16 @@ class RankProcess {
   void switch_in();
   void switch_out();
 
+  /// Another thread of the rank runs: its thread-local variables come to their places. Numbers as in Threads.
+  void switch_thread(size_t from, size_t to);
+
   uint32_t rank() const { return rank_; }
   RankHost& host() { return host_; }
   const ProgramCopies& copies() const { return copies_; }
   bool uses_openmp() const { return copies_.program().uses_openmp(); }
   FILE* out() const { return out_; }
   RankRandom& random();
+  RankThreads& threads() { return threads_; }
   char*& strtok_place() { return strtok_place_; }
   /// Of raise(3): what the program has set; null: none.
   using SignalAction = void (*)(int);
@@ -101,6 +109,8 @@ class RankProcess {
   void open_streams();
   void initialise_part(const ProgramTemplate::Part& part, int argc, char** argv);
   [[noreturn]] void enter();
+  template <typename Use>
+  void for_thread_data(Use&& use);
   void call_places(const ProgramTemplate::Part& part);
 
   ProgramCopies& copies_;
@@ -113,6 +123,9 @@ class RankProcess {
   std::vector<AtExit> at_exit_;
   std::unique_ptr<RankRandom> random_;
   char* strtok_place_ = nullptr;
+  RankThreads threads_;
+  std::vector<std::byte> first_thread_data_;                        ///< of a thread that begins
+  std::unordered_map<size_t, std::vector<std::byte>> thread_data_;  ///< of threads that do not run
   std::unordered_map<int, SignalAction> signal_actions_;
   size_t finished_parts_ = 0;
   Exit exit_;

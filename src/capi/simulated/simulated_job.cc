@@ -39,7 +39,7 @@ class SimulatedJob::RankRun final : public RankHost, public capi::CallObserver {
     if (Error error = process_.prepare(program_.command)) return error;
     compute_.begin();
     exit = process_.run();
-    if (in_call_ == 0) end_burst(BurstRecord::kClock);
+    if (depth() == 0) end_burst(BurstRecord::kClock);
     return {};
   }
   void switch_in() {
@@ -67,17 +67,21 @@ class SimulatedJob::RankRun final : public RankHost, public capi::CallObserver {
     }
   }
   uint64_t now_ns() override {
-    if (in_call_ == 0) {
-      end_burst(BurstRecord::kClock);
-      compute_.begin();
-    }
+    pause();
+    resume();
     if (capi::World& world = *world_; world.process) return world.process->clock().now_ns();
     return rank_.strand.now_ns();
   }
   void sleep_ns(uint64_t ns) override {
-    if (in_call_ == 0) end_burst(BurstRecord::kClock);
+    pause();
     rank_.station.compute(ns);
-    if (in_call_ == 0) compute_.begin();
+    resume();
+  }
+  void pause() override {
+    if (depth() == 0) end_burst(BurstRecord::kClock);
+  }
+  void resume() override {
+    if (depth() == 0) compute_.begin();
   }
   std::string node_name() const override {
     return "node" + std::to_string(rank_.index() / job_.options_.world.ranks_per_node);
@@ -91,14 +95,14 @@ class SimulatedJob::RankRun final : public RankHost, public capi::CallObserver {
 
   // --- CallObserver
   void call_begins(uint16_t function) override {
-    if (in_call_++ != 0) return;
+    if (depth()++ != 0) return;
     end_burst(function);
-    call_began_ns_ = rank_.strand.now_ns();
+    call().began_ns = rank_.strand.now_ns();
   }
   void call_ends(uint16_t function) override {
-    if (--in_call_ != 0) return;
+    if (--depth() != 0) return;
     CallTotals& totals = job_.report_.calls[function];
-    const uint64_t took = rank_.strand.now_ns() - call_began_ns_;
+    const uint64_t took = rank_.strand.now_ns() - call().began_ns;
     ++totals.calls;
     totals.time_ns += took;
     totals.longest_ns = std::max(totals.longest_ns, took);
@@ -119,6 +123,7 @@ class SimulatedJob::RankRun final : public RankHost, public capi::CallObserver {
     if (job_.options_.record) world_->record_if_asked();
     world_->host.node_name = node_name();
     if (world_->recorder) describe_to(*world_->recorder);
+    if (!job_.options_.observe) return;
     world_->host.observer = this;
     world_->observed = true;
   }
@@ -134,6 +139,18 @@ class SimulatedJob::RankRun final : public RankHost, public capi::CallObserver {
       return true;
     });
   }
+  /// The call that a thread is in.
+  struct InCall {
+    uint32_t depth = 0;  ///< calls within calls; 0: it is outside
+    uint64_t began_ns = 0;
+  };
+  InCall& call() {
+    const Threads* threads = rank_.strand.threads_if_any();
+    const size_t thread = threads ? threads->number() : 0;
+    if (in_call_.size() <= thread) in_call_.resize(thread + 1);
+    return in_call_[thread];
+  }
+  uint32_t& depth() { return call().depth; }
   void end_burst(uint16_t function) {
     const uint64_t ns = compute_.end(function);
     if (ns == 0) return;
@@ -147,8 +164,7 @@ class SimulatedJob::RankRun final : public RankHost, public capi::CallObserver {
   ComputeTime compute_;
   std::unique_ptr<capi::World> world_;
   RankProcess process_;
-  uint32_t in_call_ = 0;
-  uint64_t call_began_ns_ = 0;
+  std::vector<InCall> in_call_;  ///< by Threads::number
 };
 
 SimulatedJob::SimulatedJob(SimulatedJobOptions options) : options_(std::move(options)) {
@@ -268,8 +284,11 @@ void SimulatedJob::explain_deadlock() {
     Machine::Rank& where = rank->machine_rank();
     if (where.strand.finished() || ++waiting > kShown) continue;
     const char* const call = rank->world() ? rank->world()->call_name : nullptr;
-    report_.failure += "\n  rank " + std::to_string(where.index()) + " in " + (call ? call : "its program") +
-                       " since " + std::to_string(double(where.strand.blocked_since_ns()) * 1e-9) + " s";
+    const bool no_call = !call || where.strand.blocked_in() == Threads::kWaitForEachOther;
+    report_.failure +=
+        "\n  rank " + std::to_string(where.index()) + " in " +
+        (no_call ? "its program" + std::string(call ? " (its threads wait for each other)" : "") : call) + " since " +
+        std::to_string(double(where.strand.blocked_since_ns()) * 1e-9) + " s";
   }
   if (waiting > kShown) report_.failure += "\n  and " + std::to_string(waiting - kShown) + " more";
 }

@@ -28,6 +28,9 @@ struct SimulatedJobOptions {
   WorldOptions world;  ///< `ranks` is set from the programs
   std::vector<SimulatedProgram> programs;
   ComputeOptions compute;
+  /// Calls are counted, and their times are known. Off: calls of several threads may go the short ways that they have
+  /// on real machines (capi/without_lock.h), and computation must take no time.
+  bool observe = true;
   bool record = false;  ///< ranks leave records as TERN_RECORD says, in virtual time
   /// Output of a rank to stream 1 or 2. Null: to the simulator's own.
   std::function<void(uint32_t rank, int stream, std::string_view text)> output;
