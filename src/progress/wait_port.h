@@ -10,8 +10,8 @@ class WaitPort {
  public:
   virtual ~WaitPort() = default;
 
-  /// Nothing can come between a poll and a sleep but calls of the rank's other threads, and each look at the clock or
-  /// the paths takes virtual time: who has polled empty sleeps at once.
+  /// No message can come between a poll and a sleep (other threads of the rank can), and each look at the clock or the
+  /// paths takes virtual time. So a thread that has polled empty sleeps at once.
   virtual bool virtual_time() const { return false; }
   /// A poll was empty. In virtual time the rank's own work is over now.
   virtual void on_empty_poll() {}

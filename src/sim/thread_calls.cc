@@ -7,8 +7,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <ctime>
 
-#include "sim/threads.h"
+#include "sim/scheduler.h"
 
 using tern::sim::Threads;
 
@@ -53,10 +54,13 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
   if (!threads || !is_futex(number, b, FUTEX_WAIT)) return __real_syscall(number, a, b, c, d, e, f);
   const auto* word = reinterpret_cast<std::atomic<uint32_t>*>(a);
   if (word->load(std::memory_order_relaxed) == uint32_t(c)) {
-    threads->wait(word);
-    return 0;
+    const auto* left = reinterpret_cast<const timespec*>(d);
+    const uint64_t left_ns = left ? uint64_t(left->tv_sec) * 1'000'000'000 + uint64_t(left->tv_nsec) : 0;
+    if (threads->wait(word, left ? tern::sim::Strand::running()->now_ns() + left_ns : tern::kNever_ns)) return 0;
+    errno = ETIMEDOUT;
+  } else {
+    errno = EAGAIN;
   }
-  errno = EAGAIN;
   return -1;
 }
 

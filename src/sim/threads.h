@@ -1,8 +1,8 @@
-// Threads of one simulated rank: fibers that take turns on the rank's core, its strand. While one runs the others stand
-// still, until it waits, or asks which thread it is (pthread_self): then another one may go on instead, drawn from the
-// seed. Whoever takes a lock of the library asks that (rank_lock.h, engine_gate.h); so a seed is an order of the
-// threads' turns, with a change possible at every lock. Calls of the C library are led here by thread_calls.cc (the
-// library's own) and capi/simulated/rank_threads.h (those of the program).
+// Threads of one simulated rank: fibers that take turns on the rank's core, its strand. One runs, the others stand
+// still. It loses its turn when it waits. It may lose it when it asks which thread it is (pthread_self). The next one
+// is drawn from the seed. A thread that takes a lock of the library asks which thread it is (rank_lock.h,
+// engine_gate.h). So turns can change at every lock, and a seed is an order of the turns. Calls of the C library are
+// led here by thread_calls.cc (the library's own) and capi/simulated/rank_threads.h (those of the program).
 //
 //   strand's fiber   main thread ── waits ──> takes turns: t1, t2, t1 ... ── main is drawn ──> main thread
 //   others' fibers                            t1 runs until it waits, or passes its turn
@@ -57,7 +57,7 @@ class Threads {
   void await_others();
   /// Others may run before this returns.
   void pass();
-  /// Others may run before this returns: in one of `kOftenIn` calls.
+  /// A chance to pass the turn: one call in `kOftenIn` does, on average.
   void may_pass() {
     if (threads_.size() > 1 && rng_.chance(1, kOftenIn)) pass();
   }
@@ -80,7 +80,7 @@ class Threads {
   void leave_core();
 
  private:
-  static constexpr uint64_t kOftenIn = 4;       ///< one in so many chances to pass a turn is taken
+  static constexpr uint64_t kOftenIn = 4;       ///< of so many chances to pass a turn one is taken, on average
   static constexpr uint64_t kSwitch_ns = 1500;  ///< a switch of tasks: 1.2 to 2 us on the reference machine
 
   enum class State : uint8_t { ready, waits, sleeps, ended };

@@ -87,7 +87,7 @@ void add_shm(Process& process, Machine::Rank& rank) {
   std::unique_ptr<ShmNode> node = rank.make_shm_node();
   process.node().share_memory(*node);
   auto path = std::make_unique<ShmPath>(std::move(node), process.sink(), process.tunables());
-  // The tunable says it: only who asks for engines has some.
+  // Only if the tunable asks for them: real ranks have them without being asked.
   std::vector<std::unique_ptr<ShmNode>> engines;
   for (int64_t i = 1; i <= process.tunables().engines; ++i) engines.push_back(rank.make_shm_node(uint32_t(i)));
   process.share_engine_memory(std::move(engines));

@@ -91,9 +91,9 @@ class Simulate(unittest.TestCase):
         done = simulate("-n", 2, "--no-report", program, "deadlock")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("rank 1 in its program (its threads wait for each other)", done.stderr)
-        program = self.build("threads_cxx.cc", "-pthread", wrapper="mpicxx")
+        program = self.build("threads_cxx.cc", "-std=c++20", "-pthread", wrapper="mpicxx")
         done = self.good(simulate("-n", 2, "--no-report", program))
-        self.assertEqual(sorted(done.stdout.splitlines()), [f"rank {rank}: 3 caught, nobody" for rank in range(2)])
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"rank {rank}: 3 caught, 60, nobody" for rank in range(2)])
 
     # --- Endings.
 

@@ -82,7 +82,16 @@ static void check_kinds(void) {
   pthread_mutex_lock(&mutex);
   CHECK(pthread_cond_timedwait(&condition, &mutex, &until) == ETIMEDOUT);
   CHECK(MPI_Wtime() - began >= 2 && MPI_Wtime() - began < 2.1);
-  CHECK(pthread_mutex_unlock(&mutex) == 0);
+  CHECK(pthread_mutex_timedlock(&mutex, &until) == ETIMEDOUT && pthread_mutex_unlock(&mutex) == 0);
+  CHECK(pthread_mutex_unlock(&mutex) == 0); /* as the C library: a normal one that nobody has */
+  CHECK(sem_timedwait(&semaphore, &until) == -1 && errno == ETIMEDOUT);
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_sec++;
+  pthread_mutex_lock(&mutex);
+  CHECK(pthread_cond_clockwait(&condition, &mutex, CLOCK_MONOTONIC, &until) == ETIMEDOUT);
+  CHECK(MPI_Wtime() - began >= 3 && MPI_Wtime() - began < 3.1);
+  pthread_mutex_init(&mutex, NULL); /* the memory's next mutex: nobody has it */
+  CHECK(pthread_mutex_lock(&mutex) == 0 && pthread_mutex_unlock(&mutex) == 0);
 }
 
 int main(int argc, char **argv) {

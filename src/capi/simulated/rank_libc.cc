@@ -1,7 +1,6 @@
 #include "capi/simulated/rank_libc.h"
 
 #include <getopt.h>
-#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/resource.h>

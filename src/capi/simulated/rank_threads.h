@@ -1,8 +1,8 @@
 // POSIX threads of simulated programs: the functions that they get instead of the C library's. Threads are fibers that
-// take turns on the rank's core (sim/threads.h); who waits for a mutex, a condition or a barrier lets others run, and
-// whoever takes or gives back one may lose its turn. Thread-local variables have one address for all threads of a rank,
-// and each thread's content while it runs. Threads that are started in other ways (OpenMP's run-time, thrd_create) are
-// refused.
+// take turns on the rank's core (sim/threads.h). A thread that waits for a lock, a condition or a barrier lets
+// others run. A thread that takes or gives back a lock may lose its turn. A thread-local variable has the same address
+// in all threads of a rank; its content is that of the thread that runs. Threads that are started in other ways
+// (OpenMP's run-time, thrd_create) are refused.
 // Thread rule: on the fiber of the current RankProcess.
 #pragma once
 
