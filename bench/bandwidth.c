@@ -28,6 +28,10 @@ int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size < 2 || size % 2) {
+    fprintf(stderr, "bandwidth: pairs of ranks, so an even number\n");
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
   long most = argument(argc, argv, "--max", 4 << 20);
   int both = (int)argument(argc, argv, "--both", 0), pairs = size / 2;
   int lower = rank < pairs, partner = lower ? rank + pairs : rank - pairs;
