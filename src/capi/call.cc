@@ -248,7 +248,7 @@ void Call::help() {
     state_ |= kEntered;
   }
   process.helper().begin();
-  if (process.helper().is_there()) world_.locking = true;
+  world_.note_lock();  // a helper without membarrier has enabled the mutex
 }
 
 void Call::blame_last(Ref<File> file) {

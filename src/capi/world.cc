@@ -231,11 +231,15 @@ Error World::start(int required_level) {
   }
   if (lock->enabled()) make_engines();
   process->helper().begin();
-  // Written once: other threads read it without the lock.
-  if (!threads && lock->enabled()) threads = true;
-  if (!locking && (threads || process->helper().is_there())) locking = true;
+  note_lock();
   running.fetch_add(1, std::memory_order_relaxed);
   return {};
+}
+
+// Written once: other threads read it without the lock.
+void World::note_lock() {
+  if (!threads && lock->enabled()) threads = true;
+  if (!locking && (threads || process->helper().is_there())) locking = true;
 }
 
 // Records, checks and listeners want to know of every call: they keep all calls under the rank's lock.

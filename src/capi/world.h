@@ -186,6 +186,8 @@ struct World {
   void record_if_asked();
   /// Makes `counts.page`, and counts there from now on. Before the Process is made.
   void show_to_top();
+  /// Updates `threads` and `locking`, after anything that may have made a helper or enabled the lock.
+  void note_lock();
   /// Makes `engines`, if it may. After `process`, with the thread level MPI_THREAD_MULTIPLE.
   void make_engines();
   /// Makes `checks` as TERN_CHECK says. After `process`.

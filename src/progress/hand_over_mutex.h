@@ -54,7 +54,7 @@ class HandOverMutex {
   }
   void unlock() {
     const uint32_t before = word_.fetch_and(~kHeld, std::memory_order_release);
-    TERN_DEBUG_ASSERT(before & kHeld);
+    TERN_ASSERT(before & kHeld);
     if (before >= kSleeper && !(before & kWoken)) [[unlikely]]
       wake();
   }
