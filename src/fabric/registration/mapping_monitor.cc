@@ -172,6 +172,8 @@ void* MappingMonitor::thread_main(void* self) {
     if (fds[0].revents != 0) watch.read_events();
     if (fds[1].revents != 0) break;
   }
+  uint64_t one;
+  [[maybe_unused]] ssize_t got = read(watch.stop_fd_, &one, sizeof one);  // after all that its owner has read (TSan)
   // Closed here, after the last poll: threads that wait in the kernel for an event to be read continue.
   close(watch.fault_fd_);
   return nullptr;
