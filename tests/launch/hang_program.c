@@ -156,6 +156,7 @@ static void crash_in_helper(void) {
 /* All ranks make the same mistake; the first argument says which. */
 static void all_alike(const char *how) {
   int value = 0;
+  MPI_Barrier(MPI_COMM_WORLD); /* ranks start one after the other; mpiexec folds what is said together */
   if (!strcmp(how, "argument")) MPI_Bcast(&value, -3, MPI_INT, 0, MPI_COMM_WORLD);
   if (!strcmp(how, "abort")) MPI_Abort(MPI_COMM_WORLD, 7);
   if (!strcmp(how, "crash")) store(nowhere);
