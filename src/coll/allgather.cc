@@ -7,7 +7,7 @@ namespace tern {
 
 namespace {
 void place_own_block(Builder& b, const Operands& o) {
-  if (!o.in_place) b.copy({o.send.buffer, o.send.count, o.send.type}, o.receive.block(b.rank()));
+  if (!o.in_place) b.copy(o.send.whole(), o.receive.block(b.rank()));
 }
 }  // namespace
 
@@ -46,7 +46,7 @@ void allgather_bruck(Builder& b, const Operands& o) {
   if (o.in_place) {
     b.pack(o.receive.block(rank), data);
   } else {
-    Block own{o.send.buffer, o.send.count, o.send.type};
+    Block own = o.send.whole();
     b.pack(own, data);
     b.copy(own, o.receive.block(rank));
   }
@@ -80,7 +80,7 @@ void allgather_ring(Builder& b, const Operands& o) {
 // All ranks send to all at once: one round, p - 1 messages each, every block copied once.
 void allgather_spread(Builder& b, const Operands& o) {
   int rank = b.rank(), size = b.size();
-  Block own = o.in_place ? o.receive.block(rank) : Block{o.send.buffer, o.send.count, o.send.type};
+  Block own = o.in_place ? o.receive.block(rank) : o.send.whole();
   for (int i = 1; i < size; ++i) {
     int from = (rank - i + size) % size;
     b.receive(o.receive.block(from), from);

@@ -11,7 +11,7 @@ namespace {
 // The buffer as a packed stream: itself when it is contiguous, else a copy (made here at the root, unpacked by
 // `deliver` elsewhere).
 struct Stream {
-  Stream(Builder& b, const Operands& o) : buffer{o.receive.buffer, o.receive.count, o.receive.type} {
+  Stream(Builder& b, const Operands& o) : buffer(o.receive.whole()) {
     bytes = buffer.bytes();
     direct = buffer.type->is_contiguous();
     data = direct ? buffer.data : b.temporary(bytes);
@@ -34,7 +34,7 @@ struct Stream {
 //   0 ──> 4      0 ──> 2, 4 ──> 6      0 ──> 1, 2 ──> 3, 4 ──> 5, 6 ──> 7
 void bcast_binomial(Builder& b, const Operands& o) {
   int size = b.size(), rel = relative_rank(b, o.root);
-  Block buffer{o.receive.buffer, o.receive.count, o.receive.type};
+  Block buffer = o.receive.whole();
   int mask = 1;
   while (mask < size && !(rel & mask)) mask *= 2;
   if (rel != 0) {

@@ -22,7 +22,7 @@ int subtree(int rel, int size) {
 void gather_binomial(Builder& b, const Operands& o) {
   int size = b.size(), rel = relative_rank(b, o.root);
   if (rel != 0) {
-    Block own{o.send.buffer, o.send.count, o.send.type};
+    Block own = o.send.whole();
     size_t bytes = own.bytes();
     int below = subtree(rel, size), parent = absolute_rank(b, o.root, rel - (rel & -rel));
     if (below == 1) {
@@ -40,7 +40,7 @@ void gather_binomial(Builder& b, const Operands& o) {
     b.send_bytes(data, bytes * size_t(below), parent);
     return;
   }
-  if (!o.in_place) b.copy({o.send.buffer, o.send.count, o.send.type}, o.receive.block(o.root));
+  if (!o.in_place) b.copy(o.send.whole(), o.receive.block(o.root));
   size_t bytes = o.receive.block(0).bytes();
   // Subtrees that do not wrap round the last rank are received in place; the one that may wrap is unpacked
   // afterwards.
@@ -72,14 +72,14 @@ void gather_linear(Builder& b, const Operands& o) {
   for (int i = 0; i < b.size(); ++i) {
     if (i != o.root) b.receive(o.receive.block(i), i);
   }
-  if (!o.in_place) b.copy({o.send.buffer, o.send.count, o.send.type}, o.receive.block(o.root));
+  if (!o.in_place) b.copy(o.send.whole(), o.receive.block(o.root));
 }
 
 // Down a binomial tree: the mirror image of gather_binomial.
 void scatter_binomial(Builder& b, const Operands& o) {
   int size = b.size(), rel = relative_rank(b, o.root);
   if (rel != 0) {
-    Block own{o.receive.buffer, o.receive.count, o.receive.type};
+    Block own = o.receive.whole();
     size_t bytes = own.bytes();
     int below = subtree(rel, size), parent = absolute_rank(b, o.root, rel - (rel & -rel));
     if (below == 1) {
@@ -109,7 +109,7 @@ void scatter_binomial(Builder& b, const Operands& o) {
     b.pack(o.send.blocks(0, below - before), wrapped + bytes * size_t(before));
     b.send_bytes(wrapped, bytes * size_t(below), first);
   }
-  if (!o.in_place) b.copy(o.send.block(o.root), {o.receive.buffer, o.receive.count, o.receive.type});
+  if (!o.in_place) b.copy(o.send.block(o.root), o.receive.whole());
 }
 
 // The root sends to all.
@@ -121,7 +121,7 @@ void scatter_linear(Builder& b, const Operands& o) {
   for (int i = 0; i < b.size(); ++i) {
     if (i != o.root) b.send(o.send.block(i), i);
   }
-  if (!o.in_place) b.copy(o.send.block(o.root), {o.receive.buffer, o.receive.count, o.receive.type});
+  if (!o.in_place) b.copy(o.send.block(o.root), o.receive.whole());
 }
 
 }  // namespace tern

@@ -25,7 +25,7 @@ void barrier(Builder& b) {
 void bcast(Builder& b, const Operands& o) {
   if (o.root == kProcNull) return;
   Builder remote = b.team(Team::remote);
-  Block buffer{o.receive.buffer, o.receive.count, o.receive.type};
+  Block buffer = o.receive.whole();
   if (o.root == kRoot) {
     remote.send(buffer, 0);
     return;

@@ -60,7 +60,7 @@ struct NodeBlocks {
 };
 
 Block own_block(const Builder& b, const Operands& o) {
-  return o.in_place ? o.receive.block(b.rank()) : Block{o.send.buffer, o.send.count, o.send.type};
+  return o.in_place ? o.receive.block(b.rank()) : o.send.whole();
 }
 }  // namespace
 

@@ -16,7 +16,7 @@ void build_neighbor(Builder& b, Operation operation, const Operands& o) {
   topology.neighbors(b.rank(), in, out);
   bool same_for_all = operation == Operation::neighbor_allgather || operation == Operation::neighbor_allgatherv;
   auto outgoing = [&](size_t i) {
-    return same_for_all ? Block{o.send.buffer, o.send.count, o.send.type} : o.send.block(int(i));
+    return same_for_all ? o.send.whole() : o.send.block(int(i));
   };
   // A process knows both sides of what it sends to itself. Empty messages are not sent.
   int to_self = 0, from_self = 0;

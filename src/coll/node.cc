@@ -17,8 +17,6 @@ namespace tern {
 namespace {
 using Bytes = std::span<const std::byte>;
 
-Block whole(const Side& side) { return {side.buffer, side.count, side.type}; }
-
 // Block `block` of a contribution that has all but its writer's own, `bytes` each: where it begins.
 size_t block_at(int block, int writer, size_t bytes) { return size_t(block < writer ? block : block - 1) * bytes; }
 
@@ -78,7 +76,7 @@ Error barrier_node(NodeTeam& team, const Operands&) {
 
 Error bcast_node(NodeTeam& team, const Operands& o) {
   team.enter();
-  Block buffer = whole(o.receive);
+  Block buffer = o.receive.whole();
   const size_t bytes = buffer.bytes();
   if (team.rank() == o.root) {
     std::byte* place = team.place(bytes);
@@ -96,7 +94,7 @@ Error bcast_node(NodeTeam& team, const Operands& o) {
 Error gather_node(NodeTeam& team, const Operands& o) {
   team.enter();
   if (team.rank() != o.root) {
-    Block own = whole(o.send);
+    Block own = o.send.whole();
     std::byte* place = team.place(own.bytes());
     if (!place) return team.error();
     pack_block(own, place, own.bytes());
@@ -104,7 +102,7 @@ Error gather_node(NodeTeam& team, const Operands& o) {
     return {};
   }
   Error error;
-  if (!o.in_place) error = copy_block(whole(o.send), o.receive.block(o.root));
+  if (!o.in_place) error = copy_block(o.send.whole(), o.receive.block(o.root));
   for (int i = 0; i < team.size(); ++i) {
     if (i == o.root) continue;
     Block block = o.receive.block(i);
@@ -119,7 +117,7 @@ Error scatter_node(NodeTeam& team, const Operands& o) {
   team.enter();
   const int others = team.size() - 1;
   if (team.rank() != o.root) {
-    Block own = whole(o.receive);
+    Block own = o.receive.whole();
     Bytes data = team.await(o.root, own.bytes() * size_t(others));
     if (!data.data()) return team.error();
     deliver(data, block_at(team.rank(), o.root, own.bytes()), own);
@@ -132,13 +130,13 @@ Error scatter_node(NodeTeam& team, const Operands& o) {
     if (i != o.root) pack_block(o.send.block(i), place + block_at(i, o.root, bytes), bytes);
   }
   team.publish();
-  return o.in_place ? Error() : copy_block(o.send.block(o.root), whole(o.receive));
+  return o.in_place ? Error() : copy_block(o.send.block(o.root), o.receive.whole());
 }
 
 Error allgather_node(NodeTeam& team, const Operands& o) {
   team.enter();
   const int rank = team.rank();
-  Block own = o.in_place ? o.receive.block(rank) : whole(o.send);
+  Block own = o.in_place ? o.receive.block(rank) : o.send.whole();
   std::byte* place = team.place(own.bytes());
   if (!place) return team.error();
   pack_block(own, place, own.bytes());
@@ -160,7 +158,7 @@ Error alltoall_node(NodeTeam& team, const Operands& o) {
   team.enter();
   const int rank = team.rank(), size = team.size();
   const Side& source = o.in_place ? o.receive : o.send;
-  const size_t bytes = source.block(0).bytes(), expected = whole(o.receive).bytes();
+  const size_t bytes = source.block(0).bytes(), expected = o.receive.whole().bytes();
   std::byte* place = team.place(bytes * size_t(size - 1));
   if (!place) return team.error();
   for (int i = 0; i < size; ++i) {
@@ -181,7 +179,7 @@ Error alltoall_node(NodeTeam& team, const Operands& o) {
 
 Error reduce_node(NodeTeam& team, const Operands& o) {
   team.enter();
-  const size_t bytes = whole(o.receive).bytes();
+  const size_t bytes = o.receive.whole().bytes();
   if (!contribute(team, o, bytes)) return team.error();
   team.publish_for(o.root);
   if (team.rank() != o.root) return {};
@@ -190,7 +188,7 @@ Error reduce_node(NodeTeam& team, const Operands& o) {
 
 Error allreduce_node(NodeTeam& team, const Operands& o) {
   team.enter();
-  const size_t bytes = whole(o.receive).bytes();
+  const size_t bytes = o.receive.whole().bytes();
   if (!contribute(team, o, bytes)) return team.error();
   team.publish();
   if (!combine(team, o, bytes, team.size() - 1, 0, o.receive.count, o.receive.buffer)) return team.error();
@@ -219,7 +217,7 @@ Error reduce_scatter_node(NodeTeam& team, const Operands& o) {
 // and reads one line.
 Error scan_chain(NodeTeam& team, const Operands& o) {
   team.enter();
-  const size_t bytes = whole(o.receive).bytes();
+  const size_t bytes = o.receive.whole().bytes();
   const int next = team.rank() + 1;
   if (!o.in_place) std::memcpy(o.receive.buffer, o.contribution(), bytes);
   if (team.rank() > 0) {
@@ -239,7 +237,7 @@ Error scan_chain(NodeTeam& team, const Operands& o) {
 Error scan_node(NodeTeam& team, const Operands& o) {
   if (team.shares_cores()) return scan_chain(team, o);
   team.enter();
-  const size_t bytes = whole(o.receive).bytes();
+  const size_t bytes = o.receive.whole().bytes();
   if (team.rank() + 1 != team.size()) {
     if (!contribute(team, o, bytes)) return team.error();
     team.publish();
@@ -256,7 +254,7 @@ Error scan_node(NodeTeam& team, const Operands& o) {
 // As scan_chain: what is handed on is the sum of all before the next one.
 Error exscan_chain(NodeTeam& team, const Operands& o) {
   team.enter();
-  const size_t bytes = whole(o.receive).bytes();
+  const size_t bytes = o.receive.whole().bytes();
   const int next = team.rank() + 1;
   const std::byte* before = nullptr;
   if (team.rank() > 0 && !(before = team.await_all(team.rank() - 1, bytes))) return team.error();
@@ -274,7 +272,7 @@ Error exscan_chain(NodeTeam& team, const Operands& o) {
 Error exscan_node(NodeTeam& team, const Operands& o) {
   if (team.shares_cores()) return exscan_chain(team, o);
   team.enter();
-  const size_t bytes = whole(o.receive).bytes();
+  const size_t bytes = o.receive.whole().bytes();
   if (team.rank() + 1 != team.size()) {
     if (!contribute(team, o, bytes)) return team.error();
     team.publish();

@@ -96,6 +96,8 @@ struct Side {
       default: return {buffer + displs[i], counts[i], types[i]};
     }
   }
+  /// All of a side that is for one process.
+  Block whole() const { return {buffer, count, type}; }
   /// Blocks first .. first + n - 1 of a uniform side as one.
   Block blocks(int first, int n) const { return {buffer + first * stride(), count * n, type}; }
 };
