@@ -6,7 +6,7 @@ import sys
 import time
 
 import memory_group
-from common import SANITIZED, marked_processes
+from common import SANITIZED, SANITIZER_NEEDS_FILES, SANITIZER_NEEDS_THREADS, marked_processes
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.getuid() == 0
@@ -76,7 +76,8 @@ class Limit:
         chance = job.chance
         kinds = ["n", "n", "v", "f", "s"] + (["u", "u"] if ROOT else [])
         if SANITIZED:  # sanitizers need addresses, and TSan's runtime writes a file itself
-            kinds = [kind for kind in kinds if kind not in ("v", "f")]
+            lacking = "vf" + "n" * SANITIZER_NEEDS_FILES + "u" * SANITIZER_NEEDS_THREADS
+            kinds = [kind for kind in kinds if kind not in lacking]
         kind = chance.choice(kinds)
         amount = {"n": lambda: chance.randrange(3, 48), "v": lambda: int(10 ** chance.uniform(4, 6)),
                   "f": lambda: chance.choice((0, 1, 100)), "s": lambda: chance.choice((64, 256, 1024)),

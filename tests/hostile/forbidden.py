@@ -9,7 +9,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "launch"))
-from common import BUILD, MPIEXEC, SLOW, environment  # noqa: E402
+from common import BUILD, MPIEXEC, SANITIZED, SLOW, environment  # noqa: E402
 
 FORBID = os.path.abspath(os.path.join(BUILD, "tests/hostile/forbid"))
 PROGRAM = os.path.abspath(os.path.join(BUILD, "tests/hostile/starved"))
@@ -49,6 +49,8 @@ def quiet_leader():
 
 def main():
     calls = sys.argv[1:] or subprocess.run([FORBID, "-l"], capture_output=True, text=True, check=True).stdout.split()
+    if "address" in SANITIZED:  # its runtime asks for the size of stacks
+        calls = [call for call in calls if call != "sched_getaffinity"]
     bad = 0
     for call in calls:
         for where, path in (("ranks", "self,shm"), ("ranks", "self,tcp"), ("ranks", "self,udp"), ("mpiexec", "self,shm")):

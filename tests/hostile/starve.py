@@ -16,7 +16,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "launch"))
-from common import BUILD, MPIEXEC, SANITIZED, SLOW, environment, marked_processes, new_mark  # noqa: E402
+from common import (BUILD, MPIEXEC, SANITIZED, SANITIZER_NEEDS_FILES, SANITIZER_NEEDS_THREADS, SLOW, environment,  # noqa: E402
+                    marked_processes, new_mark)
 import memory_group  # noqa: E402
 from isolation import move_to_own_namespaces, remains  # noqa: E402
 
@@ -136,7 +137,9 @@ def main():
     if "cgroup" in options.what and not memory_group.possible():
         memory_group.mount()
     faults = 0
-    for name in options.what:
+    lacking = {"descriptors", "descriptors-later", "ulimit-n"} if SANITIZER_NEEDS_FILES else set()
+    lacking |= {"processes"} if SANITIZER_NEEDS_THREADS else set()
+    for name in filter(lambda name: name not in lacking, options.what):
         scarce = SCARCE[name]
         for which, path in enumerate(PATHS):
             counted = collections.Counter()

@@ -16,8 +16,12 @@ SLOW = 5 if SANITIZED else 1
 # What a program needs to link with a sanitized library: ASan's own library must be loaded before all others.
 SANITIZED_FLAGS = [f"-fsanitize={SANITIZED}"] if SANITIZED else []
 # A rank that dies of a signal is to die of that signal, not of the sanitizer's report on it.
-SANITIZED_OPTIONS = {name: ":".join(filter(None, [os.environ.get(name), "handle_segv=0:handle_abort=0"]))
-                     for name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")} if SANITIZED else {}
+SANITIZED_OPTIONS = {name: ":".join(filter(None, [os.environ.get(name), "handle_segv=0:handle_abort=0", more]))
+                     for name, more in (("ASAN_OPTIONS", "verify_asan_link_order=0"),  # programs with LD_PRELOAD
+                                        ("TSAN_OPTIONS", ""), ("UBSAN_OPTIONS", ""))} if SANITIZED else {}
+# What the sanitizers' own runtimes cannot be without: UBSan looks at an object through a pipe, ASan starts a thread at the end.
+SANITIZER_NEEDS_FILES = "undefined" in SANITIZED
+SANITIZER_NEEDS_THREADS = "address" in SANITIZED
 
 
 def environment(**changes):
