@@ -229,6 +229,7 @@ class PageFile {
   }
   bool open() const { return file_ != nullptr; }
   void write(std::string_view text) {
+    if (text.empty()) return;  // its memory may be null, which fwrite does not allow
     if (good_ && std::fwrite(text.data(), 1, text.size(), file_) != text.size()) good_ = false;
   }
   /// A piece of data; `name`: of its element. The page takes what stands behind the element as its end.
