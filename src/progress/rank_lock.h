@@ -61,6 +61,7 @@ class RankLock {
   }
   /// Of a caller that knows that the lock is not shared (else it calls `acquire`).
   void enter_helped() {
+    TERN_DEBUG_ASSERT(!shared_);
     if (inside_depth_++ == 0) go_inside();
   }
 

@@ -76,7 +76,7 @@ class Limit:
         chance = job.chance
         kinds = ["n", "n", "v", "f", "s"] + (["u", "u"] if ROOT else [])
         if SANITIZED:  # sanitizers need addresses, and TSan's runtime writes a file itself
-            lacking = "vf" + "n" * SANITIZER_NEEDS_FILES + "u" * SANITIZER_NEEDS_THREADS
+            lacking = {"v", "f"} | ({"n"} if SANITIZER_NEEDS_FILES else set()) | ({"u"} if SANITIZER_NEEDS_THREADS else set())
             kinds = [kind for kind in kinds if kind not in lacking]
         kind = chance.choice(kinds)
         amount = {"n": lambda: chance.randrange(3, 48), "v": lambda: int(10 ** chance.uniform(4, 6)),

@@ -139,7 +139,7 @@ def main():
     faults = 0
     lacking = {"descriptors", "descriptors-later", "ulimit-n"} if SANITIZER_NEEDS_FILES else set()
     lacking |= {"processes"} if SANITIZER_NEEDS_THREADS else set()
-    for name in filter(lambda name: name not in lacking, options.what):
+    for name in (name for name in options.what if name not in lacking):
         scarce = SCARCE[name]
         for which, path in enumerate(PATHS):
             counted = collections.Counter()

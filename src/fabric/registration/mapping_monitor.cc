@@ -172,8 +172,9 @@ void* MappingMonitor::thread_main(void* self) {
     if (fds[0].revents != 0) watch.read_events();
     if (fds[1].revents != 0) break;
   }
+  // What the owner did before it wrote is over: reading says so to TSan, polling does not.
   uint64_t one;
-  [[maybe_unused]] ssize_t got = read(watch.stop_fd_, &one, sizeof one);  // after all that its owner has read (TSan)
+  [[maybe_unused]] ssize_t got = read(watch.stop_fd_, &one, sizeof one);
   // Closed here, after the last poll: threads that wait in the kernel for an event to be read continue.
   close(watch.fault_fd_);
   return nullptr;
