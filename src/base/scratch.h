@@ -2,7 +2,7 @@
 // to the kernel at once, and every new one costs a page fault for each 4 KiB (256 KiB: 130 us, ten times what it takes
 // to fill them).
 //
-// Blocks are powers of two from 8 KiB on, aligned to 64 bytes; at most kMaxKept bytes are kept unused.
+// Blocks are powers of two from kMin on, aligned to 64 bytes; at most kMaxKept bytes are kept unused.
 // Units: bytes. Thread rule: the owner's lock.
 #pragma once
 
@@ -11,12 +11,15 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 namespace tern {
 
+struct DebugLayout;
+
 class Scratch {
  public:
-  static constexpr size_t kMin = 8192;                 ///< smallest block: two pages
+  static constexpr size_t kMin = 256;                  ///< smallest block: a few lines
   static constexpr size_t kLargest = size_t{4} << 20;  ///< larger ones are not kept: page faults are a tenth of a copy
   static constexpr size_t kMaxKept = size_t{8} << 20;  ///< unused, in all: two of the largest (what a rank keeps)
 
@@ -65,6 +68,37 @@ class Scratch {
   static size_t index(size_t bytes) { return size_t(std::countr_zero(bytes) - std::countr_zero(kMin)); }
   Free* free_[std::countr_zero(kLargest) - std::countr_zero(kMin) + 1] = {};
   size_t kept_ = 0;
+};
+
+/// A block that returns by itself. The Scratch outlives it.
+class ScratchBlock {
+ public:
+  ScratchBlock() = default;
+  /// At least `bytes`. Throws std::bad_alloc.
+  ScratchBlock(Scratch& scratch, size_t bytes) : scratch_(&scratch), memory_(scratch.take(bytes)), bytes_(bytes) {
+    if (!memory_) throw std::bad_alloc();
+  }
+  ScratchBlock(ScratchBlock&& other) noexcept
+      : scratch_(other.scratch_), memory_(std::exchange(other.memory_, nullptr)), bytes_(other.bytes_) {}
+  ScratchBlock& operator=(ScratchBlock&& other) noexcept {
+    std::swap(scratch_, other.scratch_);
+    std::swap(memory_, other.memory_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~ScratchBlock() {
+    if (memory_) scratch_->give(memory_, bytes_);
+  }
+
+  /// Null: an empty one.
+  std::byte* get() const { return static_cast<std::byte*>(memory_); }
+  explicit operator bool() const { return memory_ != nullptr; }
+
+ private:
+  friend struct DebugLayout;  // capi/debug_view.h
+  Scratch* scratch_ = nullptr;
+  void* memory_ = nullptr;
+  size_t bytes_ = 0;
 };
 
 }  // namespace tern

@@ -50,7 +50,7 @@ struct DebugView {
     uint8_t for_receiver, moving, answer;
   } send;  ///< offsets from its request
   struct {
-    uint32_t hook, context, source, tag, bytes, from, kind, heap, inline_data;
+    uint32_t hook, context, source, tag, bytes, from, kind, block, inline_data;
     uint8_t kept[3];  ///< kinds whose data is here
   } message;
   struct {

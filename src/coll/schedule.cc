@@ -1,5 +1,6 @@
 #include "coll/schedule.h"
 
+#include <algorithm>
 #include <new>
 
 #include "base/assert.h"
@@ -42,7 +43,7 @@ void Schedule::destroy() {
 std::byte* Schedule::allocate(size_t bytes) {
   bytes = (bytes + 63) & ~size_t{63};
   if (size_t(free_end_ - free_) < bytes) {
-    size_t block = bytes + 64;
+    size_t block = std::max(bytes + 64, kBlockBytes);
     auto* extra = static_cast<Extra*>(block < bytes ? nullptr : scratch_.take(block));
     if (!extra) {
       fail(Error(ErrorClass::no_mem, "no memory for " + std::to_string(bytes) + " bytes of intermediate results"));

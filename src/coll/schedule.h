@@ -102,6 +102,7 @@ class Schedule final : public Request, public Advanceable {
   static constexpr size_t kInlineSteps = 12;
   static constexpr size_t kInlineBytes = 1024;
   static constexpr size_t kStepsPerChunk = 64;
+  static constexpr size_t kBlockBytes = 8192;  ///< smallest block of `extra_`: several results share one
   struct alignas(64) Extra {
     Extra* next;
     size_t bytes;

@@ -57,6 +57,21 @@ TEST(ScratchTest, BlocksAreLargeEnoughAlignedAndApart) {
   for (Held& h : held) scratch.give(h.data, h.bytes);
 }
 
+TEST(ScratchTest, ABlockOfItsOwnReturnsAtItsEnd) {
+  Scratch scratch;
+  const std::byte* first = nullptr;
+  {
+    ScratchBlock block(scratch, 1000), moved;
+    first = block.get();
+    moved = std::move(block);
+    EXPECT_FALSE(block);
+    EXPECT_EQ(moved.get(), first);
+  }
+  ScratchBlock next(scratch, 1000);
+  EXPECT_EQ(next.get(), first);
+  EXPECT_THROW(ScratchBlock(scratch, SIZE_MAX), std::bad_alloc);
+}
+
 TEST(ScratchTest, MemoryThatCannotBeHadIsNull) {
   Scratch scratch;
   size_t bytes = SIZE_MAX;

@@ -230,8 +230,8 @@ class Reader {
     if (std::find(std::begin(at.kept), std::end(at.kept), kind) == std::end(at.kept)) {
       return say(made, "announced: its data is with its sender");
     }
-    const uint64_t heap = target_.pointer(object + at.heap);
-    shown.buffer = heap != 0 ? heap : object + at.inline_data;
+    const uint64_t block = target_.pointer(object + at.block);
+    shown.buffer = block != 0 ? block : object + at.inline_data;
   }
 
   // One side is known: the rank in the communicator or the one in MPI_COMM_WORLD.

@@ -23,8 +23,7 @@ UnexpectedMessage& Unexpected::keep(Endpoint& from, const wire::Header& header, 
   message.header = header;
   message.bytes = bytes;
   message.number = from.messages.arrived();
-  if (message.kept_bytes() > UnexpectedMessage::kInlineBytes)
-    message.heap = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  if (message.kept_bytes() > UnexpectedMessage::kInlineBytes) message.block = room(bytes);
   matching_.add_waiting(message);
   appeared(message.kept_bytes());
   if (counts_.watched != 0) [[unlikely]]

@@ -4,11 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "base/assert.h"
 #include "base/counters.h"
 #include "base/pool.h"
+#include "base/scratch.h"
 #include "p2p/core/endpoint.h"
 #include "p2p/matching/matching.h"
 #include "p2p/point_to_point.h"
@@ -35,9 +35,9 @@ struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
   uint32_t order = 0;         ///< tuple queues: the same
   bool by_queue = false;      ///< tuple queues: it has come by one
   TupleOwed* owed = nullptr;  ///< tuple queues: its data is in one
-  std::unique_ptr<std::byte[]> heap;
+  ScratchBlock block;  ///< empty: the data, if any, is in `inline_data`
   std::byte inline_data[kInlineBytes];
-  std::byte* data() { return heap ? heap.get() : inline_data; }
+  std::byte* data() { return block ? block.get() : inline_data; }
   Status status() const { return Status{.source = header.source, .tag = header.tag, .bytes = Count(bytes)}; }
   /// Its data counts against the sender's credit until it is taken.
   bool charged() const { return header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync; }
@@ -66,6 +66,8 @@ class Unexpected {
     appeared(0);
   }
   UnexpectedMessage& create() { return *messages_.create(); }
+  /// Memory for the data of a message; ends before this does.
+  ScratchBlock room(size_t bytes) { return ScratchBlock(room_, bytes); }
 
   /// The oldest that fits; null: none. It stays where it is.
   UnexpectedMessage* find(uint64_t context, int source, int tag) {
@@ -105,6 +107,7 @@ class Unexpected {
   ProgressEngine& progress_;
   Counters& counts_;
   Matching& matching_;
+  Scratch room_;
   Pool<UnexpectedMessage, 16> messages_;
 };
 

@@ -110,7 +110,7 @@ struct TupleOwed {
   ReceiveRequest* receive = nullptr;
   bool posted = false;  ///< a buffer for it is in the queue
   bool known = true;    ///< false: it had landed unseen when the queue stopped; the size is told by its landing
-  std::unique_ptr<std::byte[]> data;
+  ScratchBlock data;
 };
 
 /// A receive in a queue. Hook: in its queue's `postings`.

@@ -204,7 +204,7 @@ void TupleReceiver::landed_owed(TupleQueue& queue, TuplePosting& posting, size_t
   message->owed = nullptr;
   message->header.kind = wire::Kind::direct;
   message->header.flags = owed->body.wants_ack ? wire::kWantsAck : 0;
-  message->heap = std::move(owed->data);
+  message->block = std::move(owed->data);
   unexpected_.landed(*message);
 }
 

@@ -186,7 +186,7 @@ void TupleReceiver::discard(UnexpectedMessage& message) {
     if (before.get() == &owed) break;
     if (before->state != TupleOwed::State::waiting) continue;
     before->state = TupleOwed::State::kept;
-    before->data = std::make_unique_for_overwrite<std::byte[]>(size_t(before->body.bytes));
+    before->data = unexpected_.room(size_t(before->body.bytes));
   }
   land(queue);
 }
