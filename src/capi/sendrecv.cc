@@ -1,6 +1,7 @@
 // MPI_Sendrecv and its kin. Source: MPI 5.0 sections 3.10, 3.7.2.
-#include <vector>
+#include <optional>
 
+#include "base/scratch.h"
 #include "capi/checks.h"
 #include "capi/requests.h"
 #include "datatype/cursor.h"
@@ -10,12 +11,31 @@ namespace tern::capi {
 
 namespace {
 
+/// What a call with one buffer for both ways sends.
+class PackedCopy {
+ public:
+  PackedCopy(Scratch& scratch, const void* buf, Count count, const Datatype& type)
+      : bytes_(size_t(count * type.size())),
+        large_(bytes_ > sizeof few_ ? ScratchBlock(scratch, bytes_) : ScratchBlock()) {
+    Cursor(const_cast<void*>(buf), count, type).pack(data(), bytes_);
+  }
+  std::byte* data() { return large_ ? large_.get() : few_; }
+  Count bytes() const { return Count(bytes_); }
+
+ private:
+  const size_t bytes_;
+  ScratchBlock large_;
+  std::byte few_[256];
+};
+
 /// MPI_Isendrecv: one request over a send and a receive, with the receive's status. Owns the packed copy of
 /// MPI_Isendrecv_replace.
 class SendReceive final : public Request {
  public:
-  explicit SendReceive(std::vector<std::byte> packed) : Request(Kind::receive), packed_(std::move(packed)) {}
-  const std::byte* packed() const { return packed_.data(); }
+  SendReceive() : Request(Kind::receive) {}
+  PackedCopy& pack(Scratch& scratch, const void* buf, Count count, const Datatype& type) {
+    return packed_.emplace(scratch, buf, count, type);
+  }
 
   /// Takes the two over; they may be complete already. They are given back at once and go by themselves on
   /// completion.
@@ -45,7 +65,7 @@ class SendReceive final : public Request {
   void destroy() override { delete this; }
 
   int done_ = 0;
-  std::vector<std::byte> packed_;
+  std::optional<PackedCopy> packed_;
 };
 
 /// Both ways at once; a partner MPI_PROC_NULL is left out. `signature`, `signature_count`: what the program sends, of
@@ -78,11 +98,7 @@ Error exchange(Call& call, const void* sendbuf, Count sendcount, const Datatype&
   return error;
 }
 
-std::vector<std::byte> packed_copy(const void* buf, Count count, const Datatype& type) {
-  std::vector<std::byte> copy(static_cast<size_t>(count * type.size()));
-  Cursor(const_cast<void*>(buf), count, type).pack(copy.data(), copy.size());
-  return copy;
-}
+Count count_to(int dest, Count count) { return dest == kProcNull ? 0 : count; }
 
 Request* begin_exchange(SendReceive* both, const void* sendbuf, Count sendcount, const Datatype& sendtype, int dest,
                         int sendtag, void* recvbuf, Count recvcount, const Datatype& recvtype, int source, int recvtag,
@@ -113,28 +129,24 @@ Error Sendrecv(Call& call, const void* sendbuf, Count sendcount, Datatype& sendt
 
 Error Sendrecv_replace(Call& call, void* buf, Count count, Datatype& datatype, int dest, int sendtag, int source,
                        int recvtag, Communicator& comm, MPI_Status* status) {
-  std::vector<std::byte> copy;
-  if (dest != kProcNull) copy = packed_copy(buf, count, datatype);
-  const Datatype& bytes = call.world().predefined.types.get(type_id::kByte);
-  return exchange(call, copy.data(), static_cast<Count>(copy.size()), bytes, dest, sendtag, buf, count, datatype,
-                  source, recvtag, comm, status, datatype, count);
+  PackedCopy copy(comm.environment().scratch, buf, count_to(dest, count), datatype);
+  return exchange(call, copy.data(), copy.bytes(), call.world().predefined.types.get(type_id::kByte), dest, sendtag,
+                  buf, count, datatype, source, recvtag, comm, status, datatype, count);
 }
 
 Error Isendrecv(Call& call, const void* sendbuf, Count sendcount, Datatype& sendtype, int dest, int sendtag,
                 void* recvbuf, Count recvcount, Datatype& recvtype, int source, int recvtag, Communicator& comm,
                 Request*& request) {
-  request = begin_exchange(new SendReceive({}), sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
-                           recvtype, source, recvtag, comm);
+  request = begin_exchange(new SendReceive(), sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
+                           source, recvtag, comm);
   return {};
 }
 
 Error Isendrecv_replace(Call& call, void* buf, Count count, Datatype& datatype, int dest, int sendtag, int source,
                         int recvtag, Communicator& comm, Request*& request) {
-  std::vector<std::byte> copy;
-  if (dest != kProcNull) copy = packed_copy(buf, count, datatype);
-  Count bytes = static_cast<Count>(copy.size());
-  auto* both = new SendReceive(std::move(copy));
-  request = begin_exchange(both, both->packed(), bytes, call.world().predefined.types.get(type_id::kByte), dest,
+  auto* both = new SendReceive();
+  PackedCopy& copy = both->pack(comm.environment().scratch, buf, count_to(dest, count), datatype);
+  request = begin_exchange(both, copy.data(), copy.bytes(), call.world().predefined.types.get(type_id::kByte), dest,
                            sendtag, buf, count, datatype, source, recvtag, comm);
   return {};
 }

@@ -35,7 +35,7 @@ struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
   uint32_t order = 0;         ///< tuple queues: the same
   bool by_queue = false;      ///< tuple queues: it has come by one
   TupleOwed* owed = nullptr;  ///< tuple queues: its data is in one
-  ScratchBlock block;  ///< empty: the data, if any, is in `inline_data`
+  ScratchBlock block;         ///< empty: the data, if any, is in `inline_data`
   std::byte inline_data[kInlineBytes];
   std::byte* data() { return block ? block.get() : inline_data; }
   Status status() const { return Status{.source = header.source, .tag = header.tag, .bytes = Count(bytes)}; }
