@@ -20,7 +20,7 @@ namespace tern {
 inline bool has_string_copy() {
 #if defined(__x86_64__)
   static const bool fast_short = [] {
-    constexpr unsigned kFastShortRepMov = 1u << 4;
+    constexpr unsigned kFastShortRepMov = 1u << 4;  // CPUID leaf 7, EDX
     unsigned a = 0, b = 0, c = 0, d = 0;
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kFastShortRepMov) != 0;
   }();

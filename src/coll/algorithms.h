@@ -18,6 +18,7 @@ void barrier_up(Builder& b);    ///< half of barrier_tree: at rank 0 all have co
 void barrier_down(Builder& b);  ///< the other half: rank 0 lets all go
 
 // bcast.cc: the buffer is o.receive
+void bcast_linear(Builder& b, const Operands& o);
 void bcast_binomial(Builder& b, const Operands& o);
 void bcast_scatter_allgather(Builder& b, const Operands& o);
 void bcast_chain(Builder& b, const Operands& o);

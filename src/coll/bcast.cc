@@ -29,6 +29,16 @@ struct Stream {
 };
 }  // namespace
 
+// The root sends to each. Where all take the data from its memory themselves, they do so side by side.
+void bcast_linear(Builder& b, const Operands& o) {
+  const Block buffer = o.receive.whole();
+  if (b.rank() != o.root) {
+    b.receive(buffer, o.root);
+    return;
+  }
+  for (int rel = 1; rel < b.size(); ++rel) b.send(buffer, absolute_rank(b, o.root, rel));
+}
+
 // Binomial tree: after round k, 2^(k+1) processes have the data. Ranks relative to the root.
 //
 //   0 ──> 4      0 ──> 2, 4 ──> 6      0 ──> 1, 2 ──> 3, 4 ──> 5, 6 ──> 7

@@ -42,6 +42,8 @@ constexpr Algorithm kTable[] = {
   {O::bcast, "leaders", bcast_leaders, A::kLevels, 0, kAny, 3, kMax,
    "each byte enters a node once"},
   {O::bcast, "chain", bcast_chain, A::kSharedCores, 8 * k1K, 128 * k1K, 3, kMax, "few waits for each other"},
+  {O::bcast, "linear", bcast_linear, A::kSharedCores, 128 * k1K, kAny, 3, 16,
+   "ranks share cores: one wait for each, and no rank waits for another's copy"},
   {O::bcast, "binomial", bcast_binomial, A::kSharedCores, 8 * k1K, kAny, 3, kMax,
    "ranks share cores: each gets the vector as a whole, and waits once"},
   {O::bcast, "scatter_allgather", bcast_scatter_allgather, A::kNothing, 64 * k1K, 512 * k1K, 8, kMax,

@@ -40,6 +40,7 @@ GLOBALS = {
     "previous_segv": "sim/crash_note.cc: what the handler goes back to",
     "sse42_there": "base/crc32c.cc: the processor's, asked once; it never changes",
     "avx2_there": "datatype/op_loops.cc: the processor's, asked once; it never changes",
+    "fast_short": "base/string_copy.h: the processor's, asked once; it never changes",
     "end_of_this_stack": "base/stack_end.cc: a thread's, found once; it never changes",
     "running_strand": "sim/scheduler.cc: calls of the C library get no argument of ours",
     "current_watch": "process/hang_monitor.cc: a signal handler gets no argument of ours",

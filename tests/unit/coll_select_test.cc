@@ -96,6 +96,8 @@ TEST(CollSelectTest, WhereRanksShareCoresOtherRowsAreTheDefault) {
   EXPECT_EQ(name(Operation::reduce, 64 << 10, false), "rabenseifner");
   EXPECT_EQ(name(Operation::reduce, 64 << 10, true), "chain");
   EXPECT_EQ(name(Operation::reduce, 64 << 10, true, false), "binomial");
+  EXPECT_EQ(name(Operation::bcast, 1 << 20, false), "chain");
+  EXPECT_EQ(name(Operation::bcast, 1 << 20, true), "linear");
   EXPECT_EQ(name(Operation::scan, 1 << 20, false), "tree");
   EXPECT_EQ(name(Operation::scan, 1 << 20, true), "linear");
   Selection forced;
