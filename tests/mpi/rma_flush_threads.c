@@ -7,7 +7,7 @@
 
 #include "check.h"
 
-enum { kThreads = 8, kRounds = 1000, kSmall = 4, kLarge = 8192 };
+enum { kThreads = 8, kRounds = 300, kSmall = 4, kLarge = 8192 };
 static int rank, to;
 static MPI_Win window;
 
