@@ -32,19 +32,27 @@ struct DebugLayout {
   }
   static uint64_t at(const void* address) { return uint64_t(reinterpret_cast<uintptr_t>(address)); }
 
-  static void messages(DebugView& view, PointToPoint::Impl& p2p) {
-    Matching& matching = p2p.receives.matching;
-    view.posted_exact = at(&matching.exact_);
-    view.posted_wild = at(&matching.wild_);
-    view.waiting = at(&matching.arrival_);
-    view.mask = at(&matching.mask_);
+  template <typename Requests>
+  static void add_queues(DebugView& view, PointToPoint::Impl& p2p, Requests& requests) {
+    const Matching& matching = p2p.receives.matching;
     static_assert(sizeof matching.exact_ == sizeof(void*));
+    TERN_ASSERT(view.queues_count < DebugView::kMostQueues);
+    view.queues[view.queues_count] = {at(&matching.exact_),
+                                      at(&matching.wild_),
+                                      at(&matching.arrival_),
+                                      at(&matching.mask_),
+                                      at(&p2p.sends.requests_.chunks_),
+                                      at(&p2p.sends.requests_.free_),
+                                      at(&requests.slots_)};
+    static_assert(sizeof(typename Requests::Slot) == sizeof(decltype(capi::Handles::comms)::Slot));
+    ++view.queues_count;
+  }
+
+  static void lists(DebugView& view) {
     using List = IntrusiveList<PostedReceive, ByKey>;
     view.list = {sizeof(List), offsetof(ListHook<ByKey>, next)};
     static_assert(sizeof(List) == sizeof(IntrusiveList<WaitingMessage, ByArrival>));
     using Sent = Pool<SendRequest>;
-    view.send_chunks = at(&p2p.sends.requests_.chunks_);
-    view.send_free = at(&p2p.sends.requests_.free_);
     view.chunk = {sizeof(Sent::Chunk), offsetof(Sent::Chunk, slots), offsetof(Sent::Chunk, count), sizeof(Sent::Slot)};
   }
 
@@ -95,11 +103,9 @@ struct DebugLayout {
     using Table = decltype(world.handles.comms);
     using Slot = Table::Slot;
     view.communicators = at(&world.handles.comms.slots_);
-    view.requests = at(&world.handles.requests.slots_);
     view.predefined_communicators = at(&world.handles.comms.predefined_);
     view.predefined_count = uint32_t(Table::kLastPredefined - Table::kFirstPredefined + 1);
     view.handle = {sizeof(Slot), offsetof(Slot, object), offsetof(Slot, next_free)};
-    static_assert(sizeof(Slot) == sizeof(decltype(world.handles.requests)::Slot));
     using C = Communicator;
     view.communicator = {offsetof(C, context_), offsetof(C, local_),  offsetof(C, remote_), offsetof(C, rank_),
                          offsetof(C, name),     offsetof(C, made_by), offsetof(C, handle),  0};
@@ -132,11 +138,22 @@ void show_to_debuggers(World& world) {
   view.bytes = sizeof view;
   view.world_rank = world.process->world_rank();
   view.world_size = world.process->world_size();
-  DebugLayout::messages(view, world.process->p2p().inside());
+  view.queues_count = 0;
+  DebugLayout::add_queues(view, world.process->p2p().inside(), world.handles.requests);
+  DebugLayout::lists(view);
   DebugLayout::requests(view);
   DebugLayout::handles(view, world);
   name_library();
   std::memcpy(view.magic, DebugView::kMagic, sizeof view.magic);
+}
+
+void show_engines_to_debuggers(World& world) {
+  static_assert(DebugView::kMostQueues == 1 + Engines::kMost);
+  tern_debug_view.queues_count = 1;
+  for (uint32_t i = 0; i < world.engines->count(); ++i) {
+    Engine& engine = (*world.engines)[i];
+    DebugLayout::add_queues(tern_debug_view, engine.p2p.inside(), world.requests_of(engine));
+  }
 }
 
 void hide_from_debuggers() { std::memset(tern_debug_view.magic, 0, sizeof tern_debug_view.magic); }

@@ -5,7 +5,8 @@
 // A debugger loads the library that `MPIR_dll_name` of the rank names, and asks for `tern_debug_view` by its name. The
 // view is filled once, when the rank starts; nothing of a message costs more for it. Addresses are the rank's; offsets
 // are bytes from the beginning of the object. Source: MPI Forum, MPI message queue dumping interface, version 1.0
-// (2013). Thread rule: written at MPI_Init and MPI_Finalize under the rank's lock; read while the process is stopped.
+// (2013). Thread rule: written at MPI_Init, MPI_Finalize and where engines are made, under the rank's lock; read while
+// the process is stopped.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,16 @@ struct DebugView {
   int32_t world_rank, world_size;
 
   // --- Where things are.
-  // Pointers to arrays of list heads (base/intrusive_list.h); each array has *mask + 1.
-  uint64_t posted_exact, posted_wild, waiting, mask;
-  uint64_t send_chunks, send_free;   ///< of the pool of sends: its vector of chunks, its first free slot
-  uint64_t communicators, requests;  ///< pointers to slots (capi/handles.h)
+  static constexpr uint32_t kMostQueues = 9;
+  /// The rank's own messages, then those of each message engine (p2p/engines.h).
+  struct Queues {
+    // Pointers to arrays of list heads (base/intrusive_list.h); each array has *mask + 1.
+    uint64_t posted_exact, posted_wild, waiting, mask;
+    uint64_t send_chunks, send_free;  ///< of the pool of sends: its vector of chunks, its first free slot
+    uint64_t requests;                ///< pointer to slots (capi/handles.h)
+  } queues[kMostQueues];
+  uint32_t queues_count;
+  uint64_t communicators;  ///< pointer to slots
   uint64_t predefined_communicators;
   uint32_t predefined_count;
 
@@ -79,6 +86,8 @@ namespace tern::capi {
 struct World;
 /// Fills the view, and names the library. The process's own world only.
 void show_to_debuggers(World& world);
+/// The messages of its engines, too, which have just been made.
+void show_engines_to_debuggers(World& world);
 /// MPI ends in this process.
 void hide_from_debuggers();
 

@@ -253,6 +253,7 @@ void World::make_engines() {
   if (engines && observed) engines->retire();
   for (uint32_t i = uint32_t(handles.engine_requests.size()); engines && i < engines->count(); ++i)
     handles.engine_requests.push_back(std::make_unique<Handles::EngineRequests>(i + 1));
+  if (engines && this == &process_world()) show_engines_to_debuggers(*this);
 }
 
 Engine* World::engine_of(MPI_Request handle) const {

@@ -70,6 +70,12 @@ kill
 
     def test_message_queues(self):
         """libtern_dbg.so, driven by gdb as parallel debuggers drive it: what a stopped rank has posted, sends and has not received."""
+        self.queues()
+
+    def test_message_queues_of_engines(self):
+        self.queues("multiple", TERN_ENGINES="2")
+
+    def queues(self, *arguments, **variables):
         script = """set auto-load safe-path /
 set breakpoint pending on
 set confirm off
@@ -87,7 +93,8 @@ continue
             file = Path(folder) / "script"
             file.write_text(script)
             program = os.path.join(BUILD, "tests/launch/queues_program")
-            done = run([MPIEXEC, "-n", "1", "gdb", "-q", "-batch", "-x", file, "--args", program, ":", "-n", "1", program], timeout=120)
+            done = run([MPIEXEC, "-n", "1", "gdb", "-q", "-batch", "-x", file, "--args", program, *arguments,
+                        ":", "-n", "1", program, *arguments], timeout=120, **variables)
         text = done.stdout + done.stderr
         first, _, second = done.stdout.partition("second\n")
         for line in ("MPI_COMM_WORLD: rank 0 of 2", "solver: rank 1 of 2",

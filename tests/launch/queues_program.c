@@ -1,8 +1,10 @@
 /* Two ranks with something in each message queue: rank 0 stops in `stopped` when all of it is there, for
- * debugger_test.py. Then everything is received, and the program ends well. */
+ * debugger_test.py. With "multiple" threads may call, so that message engines have the messages. Then everything is
+ * received, and the program ends well. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { kLarge = 1 << 20, kAnnounced = 300000 };
 static char large[kLarge], other[kLarge];
@@ -14,10 +16,11 @@ static void await(int tag) {
 }
 
 int main(int argc, char **argv) {
-  int rank, small[4] = {0}, any = 0;
+  int rank, small[4] = {0}, any = 0, level;
   MPI_Comm reversed;
   MPI_Request requests[3];
-  MPI_Init(&argc, &argv);
+  const int multiple = argc > 1 && strcmp(argv[1], "multiple") == 0;
+  MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &reversed);
   MPI_Comm_set_name(reversed, "solver");

@@ -27,15 +27,7 @@ class Reader {
 
   Snapshot read() {
     read_communicators();
-    const uint64_t lists = uint64_t{value<uint32_t>(view_.mask)} + 1;
-    if (lists <= kMostElements) {
-      for (const uint64_t table : {view_.posted_exact, view_.posted_wild}) {
-        each_in_table(table, lists, [this](uint64_t hook) { add_receive(hook - view_.receive.hook, false); });
-      }
-      each_in_table(view_.waiting, lists, [this](uint64_t hook) { add_message(hook - view_.message.hook); });
-    }
-    read_handles();
-    read_sends();
+    for (uint32_t i = 0; i < std::min(view_.queues_count, DebugView::kMostQueues); ++i) read_queues(view_.queues[i]);
     name_the_rest();
     for (Operation& operation : seen_.operations) name_ranks(operation);
     return std::move(seen_);
@@ -45,6 +37,18 @@ class Reader {
   template <typename T>
   T value(uint64_t address) const {
     return target_.value<T>(address);
+  }
+
+  void read_queues(const DebugView::Queues& queues) {
+    const uint64_t lists = uint64_t{value<uint32_t>(queues.mask)} + 1;
+    if (lists <= kMostElements) {
+      for (const uint64_t table : {queues.posted_exact, queues.posted_wild}) {
+        each_in_table(table, lists, [this](uint64_t hook) { add_receive(hook - view_.receive.hook, false); });
+      }
+      each_in_table(queues.waiting, lists, [this](uint64_t hook) { add_message(hook - view_.message.hook); });
+    }
+    read_handles(queues.requests);
+    read_sends(queues);
   }
 
   template <typename Visit>
@@ -171,22 +175,22 @@ class Reader {
   }
 
   // Receives of nonblocking calls that are neither posted nor complete.
-  void read_handles() {
-    each_handle(view_.requests, [this](uint64_t object) {
+  void read_handles(uint64_t requests) {
+    each_handle(requests, [this](uint64_t object) {
       if (value<uint8_t>(object + view_.request.kind) != view_.request.receive) return;
       if (value<uint8_t>(object + view_.request.complete) != 0) return;
       if (value<uint8_t>(object + view_.receive.place) == view_.receive.outside) add_receive(object, true);
     });
   }
 
-  void read_sends() {
+  void read_sends(const DebugView::Queues& queues) {
     std::unordered_set<uint64_t> free;
-    for (uint64_t slot = target_.pointer(view_.send_free); slot != 0 && free.size() < kMostElements;
+    for (uint64_t slot = target_.pointer(queues.send_free); slot != 0 && free.size() < kMostElements;
          slot = target_.pointer(slot)) {
       if (!free.insert(slot).second) break;
     }
-    uint64_t chunk = target_.pointer(view_.send_chunks);
-    const uint64_t end = target_.pointer(view_.send_chunks + sizeof(uint64_t));
+    uint64_t chunk = target_.pointer(queues.send_chunks);
+    const uint64_t end = target_.pointer(queues.send_chunks + sizeof(uint64_t));
     for (uint64_t n = 0; chunk != 0 && chunk < end && n < kMostElements; chunk += view_.chunk.bytes) {
       const uint64_t slots = target_.pointer(chunk + view_.chunk.slots),
                      count = value<uint64_t>(chunk + view_.chunk.count);
