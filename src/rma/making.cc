@@ -20,7 +20,7 @@ namespace {
 struct Statement {
   int64_t size = 0, disp_unit = 0;
   uint64_t context = 0;    ///< rank 0's
-  SegmentKey key;          ///< of shared memory, by its maker
+  PartKey key;             ///< of shared memory, by its maker
   uint64_t alignment = 0;  ///< in bytes
   int32_t noncontiguous = 0;
   // Rank 0's count.
@@ -149,6 +149,7 @@ void Making::learn_memory(const std::vector<Statement>& all) {
 Error Making::share_memory(bool locks) {
   Communicator& comm = *context_.comm;
   NodeSegments* segments = comm.environment().node_segments;
+  NodeMemory* node = comm.environment().node_memory;
   SharedPart& part = memory_.part();
   const bool allocates = flavor_ == Flavor::shared || flavor_ == Flavor::allocate;
   Statement mine;
@@ -177,7 +178,7 @@ Error Making::share_memory(bool locks) {
               machines ? LockWord::count(uint32_t(ranks.size())) : 0,
               !allocates && ranks.size() <= NodeCells::kMaxMembers);
   }
-  if (mine.error_class == 0 && together && maker == comm.rank()) mine.set(part.allocate(*segments));
+  if (mine.error_class == 0 && together && maker == comm.rank()) mine.set(part.allocate(*segments, node));
   if (mine.error_class == 0 && !together) mine.set(memory_.allocate(hints_.alignment_bytes));
   mine.key = part.key();
   std::vector<Statement> all;
@@ -189,7 +190,8 @@ Error Making::share_memory(bool locks) {
   };
   if (Error error = error_of(all, comm.rank())) return without(std::move(error));
   Statement attached;
-  if (together && maker != comm.rank()) attached.set(part.attach(*segments, all[size_t(maker)].key));
+  if (together && maker == comm.rank()) part.note_given();
+  if (together && maker != comm.rank()) attached.set(part.attach(*segments, node, all[size_t(maker)].key));
   if (together && attached.error_class == 0) memory_.set_place(part.place_of(comm.rank()));
   if (together && allocates) memory_.lies_in_part(whole);
   if (allocates && !memory_.shares_all() && attached.error_class == 0) memory_.expose();

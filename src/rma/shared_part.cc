@@ -7,11 +7,15 @@
 
 #include "base/assert.h"
 #include "base/looks.h"
+#include "fabric/shm/node_memory.h"
 
 namespace tern::rma {
 
 namespace {
 constexpr size_t kPageBytes = 4096, kLineBytes = 64;
+/// Larger parts have a segment: to make so much memory zero takes as long (2 us), and node memory is 4 MiB for each
+/// rank.
+constexpr size_t kMaxNodeBytes = size_t{64} << 10;
 
 size_t up_to(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 }  // namespace
@@ -44,23 +48,51 @@ void SharedPart::plan(std::vector<int> ranks, std::vector<PeerId> peers, const s
   TERN_DEBUG_ASSERT(starts_.size() == ranks_.size() && starts_[0] >= cells_start_ + cells_bytes);
 }
 
-Error SharedPart::allocate(NodeSegments& segments) {
+Error SharedPart::allocate(NodeSegments& segments, NodeMemory* node) {
   TERN_DEBUG_ASSERT(bytes_ != 0 && segment_.empty());
-  if (Error error = segments.allocate(bytes_, segment_, alignment_bytes_)) return error;
+  const bool only_words = starts_[0] == bytes_;
+  const auto in_node = [node](PeerId peer) { return node->shares(peer); };
+  if (node && only_words && bytes_ <= kMaxNodeBytes && std::all_of(peers_.begin(), peers_.end(), in_node) &&
+      node->allocate(bytes_, node_offset_)) {
+    segment_ = {node->at(node_offset_), bytes_, {}};
+    node_ = node;
+    first_ = true;
+  } else if (Error error = segments.allocate(bytes_, segment_, alignment_bytes_)) {
+    return error;
+  }
   segments_ = &segments;
   for (size_t i = 0; i < ranks_.size(); ++i) new (segment_.data + i * sizeof(Control)) Control;
   return {};
 }
 
-Error SharedPart::attach(NodeSegments& segments, const SegmentKey& key) {
+Error SharedPart::attach(NodeSegments& segments, NodeMemory* node, const PartKey& key) {
   TERN_DEBUG_ASSERT(segment_.empty());
-  if (Error error = segments.attach(key, segment_, alignment_bytes_)) return error;
+  if (key.node_offset != 0) {
+    TERN_ASSERT(node);
+    node_ = node;
+    node_offset_ = key.node_offset;
+    segment_ = {node->at(node_offset_), bytes_, {}};
+  } else if (Error error = segments.attach(key.segment, segment_, alignment_bytes_)) {
+    return error;
+  }
   segments_ = &segments;
   return {};
 }
 
 void SharedPart::release() {
-  if (!segment_.empty()) segments_->release(segment_);
+  if (segment_.empty()) return;
+  if (!node_) {
+    segments_->release(segment_);
+    return;
+  }
+  std::atomic<uint32_t>& left = control(0).left;
+  segment_ = {};
+  if (first_ && !given_) {
+    node_->release(node_offset_);
+    return;
+  }
+  left.fetch_add(1, std::memory_order_acq_rel);
+  if (first_) node_->release_when(node_offset_, left, uint32_t(ranks_.size()));
 }
 
 int SharedPart::place_of(int rank) const {

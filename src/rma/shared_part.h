@@ -1,6 +1,7 @@
 // SharedPart: the memory of a window that the ranks of one node map, with words for each member: what accumulates
 // exclude each other by, the member's lock, and what it reads of the others' epochs. Where the members' memory is their
-// own (MPI_Win_create) there are only the words.
+// own (MPI_Win_create) there are only the words, which lie in node memory (fabric/shm/node_memory.h) if they are few: a
+// segment of its own costs some system calls.
 //
 //   control of member 0, 1, ...   epochs of 0, 1, ...   lock words of 0, 1, ...   cells of 0, 1, ...
 //   data of member 0 | data of member 1 | ...
@@ -13,6 +14,10 @@
 #include <vector>
 
 #include "fabric/node_segments.h"
+
+namespace tern {
+class NodeMemory;  // fabric/shm/node_memory.h
+}
 
 namespace tern::rma {
 
@@ -29,6 +34,7 @@ struct Control {
   std::atomic<uint64_t> waiting[kWaitWords] = {};
   /// 1: the member waits for its lock words (locks/) or its epochs' counts (node_epochs.h) to be written, and sleeps.
   std::atomic<uint32_t> sleeps{0};
+  std::atomic<uint32_t> left{0};  ///< of member 0, in node memory: members that have released it
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(Control) == 128);
 
@@ -45,6 +51,12 @@ struct NodeCell {
 };
 static_assert(sizeof(NodeCell) == 1024);
 
+/// Names a part to the other members. Plain bytes.
+struct PartKey {
+  SegmentKey segment;
+  uint64_t node_offset = 0;  ///< in node memory; 0: a segment has it
+};
+
 class SharedPart {
  public:
   /// So many members can have bits of their own; more of one node do without.
@@ -60,13 +72,15 @@ class SharedPart {
   /// `cells`: there are some.
   void plan(std::vector<int> ranks, std::vector<PeerId> peers, const std::vector<int64_t>& sizes, bool apart,
             size_t alignment_bytes, size_t lock_words, bool cells);
-  /// By the first member; the others attach what it has allocated.
-  Error allocate(NodeSegments& segments);
-  Error attach(NodeSegments& segments, const SegmentKey& key);
+  /// By the first member; the others attach what it has allocated. `node`: may be used; null: none.
+  Error allocate(NodeSegments& segments, NodeMemory* node);
+  Error attach(NodeSegments& segments, NodeMemory* node, const PartKey& key);
+  /// By the first member: the others attach it from now on.
+  void note_given() { given_ = true; }
   void release();
 
   bool empty() const { return segment_.empty(); }
-  const SegmentKey& key() const { return segment_.key; }
+  PartKey key() const { return {segment_.key, node_offset_}; }
   const std::vector<int>& ranks() const { return ranks_; }
   /// That member's process has ended.
   bool has_ended(int place) const { return segments_->has_ended(peers_[size_t(place)]); }
@@ -106,6 +120,10 @@ class SharedPart {
   size_t bytes_ = 0, alignment_bytes_ = 0;
   NodeSegments* segments_ = nullptr;
   NodeSegment segment_;
+  // Where node memory has it; its address is `segment_`'s.
+  NodeMemory* node_ = nullptr;
+  uint64_t node_offset_ = 0;
+  bool first_ = false, given_ = false;
 };
 
 /// While it lives nobody else changes the member's memory by an accumulate. A rank that has ended meanwhile is nobody:
