@@ -28,7 +28,7 @@ struct Node {
     std::vector<PeerId> peers;
     for (size_t i = 0; i < wants.size(); ++i) ranks.push_back(int(i)), peers.push_back(PeerId(int(i)));
     part.plan(std::move(ranks), std::move(peers), std::vector<int64_t>(wants.size(), 64), false, 64, 0, false);
-    EXPECT_FALSE(part.allocate(segments));
+    EXPECT_FALSE(part.allocate(segments, nullptr));
     for (size_t i = 0; i < wants.size(); ++i) {
       locks.push_back(std::make_unique<NodeLocks>(
           part, int(i), [](int) { note_change(); }, [this, i](int, Error) { told[i] = true; }));

@@ -47,7 +47,7 @@ class Bell {
 struct Node {
   Node() {
     part.plan({0, 1}, {10, 11}, {0, 0}, false, 64, 0, true);
-    EXPECT_FALSE(part.allocate(segments));
+    EXPECT_FALSE(part.allocate(segments, nullptr));
   }
   PlainSegments segments;
   SharedPart part;

@@ -12,7 +12,7 @@ namespace {
 struct Guarded {
   Guarded() {
     part.plan({0, 1, 2}, {10, 11, 12}, {8, 8, 8}, false, 64, 0, false);
-    EXPECT_FALSE(part.allocate(segments));
+    EXPECT_FALSE(part.allocate(segments, nullptr));
   }
   PlainSegments segments;
   SharedPart part;
