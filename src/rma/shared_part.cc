@@ -13,9 +13,9 @@ namespace tern::rma {
 
 namespace {
 constexpr size_t kPageBytes = 4096, kLineBytes = 64;
-/// Larger parts have a segment: to make so much memory zero takes as long (2 us), and node memory is 4 MiB for each
-/// rank.
-constexpr size_t kMaxNodeBytes = size_t{64} << 10;
+/// Larger parts (from 12 members on) have a segment: to make so much memory zero takes some us, a segment hundreds; but
+/// node memory is 4 MiB for each rank, and collectives need it, too.
+constexpr size_t kMaxNodeBytes = size_t{128} << 10;
 
 size_t up_to(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 }  // namespace
