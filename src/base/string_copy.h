@@ -2,9 +2,9 @@
 // them first, which loads and stores do not: they wait for each line. Source: Intel, Optimization Reference Manual,
 // section on enhanced REP MOVSB.
 //
-// One way over shared memory, GB/s, before and with it (MPICH; one processor, where memcpy does the same from 2112
-// bytes on, but found lines that had been fetched for nothing): 1 KiB 3.1, 4.4 (2.8); 2 KiB 4.4, 5.6 (3.6); 4
-// KiB 4.8, 11.1 (6.8); 8 KiB 7.5, 16.0 (12.1).
+// One way over shared memory, GB/s, before and with it (MPICH): 1 KiB 3.1, 4.4 (2.8); 2 KiB 4.4, 5.6 (3.6); 4 KiB 4.8,
+// 11.1 (6.8); 8 KiB 7.5, 16.0 (12.1). On that processor memcpy does the same from 2112 bytes on; but the ring had
+// fetched lines for it, for nothing.
 #pragma once
 
 #include <cstddef>

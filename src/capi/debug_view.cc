@@ -93,7 +93,7 @@ struct DebugLayout {
                     offsetof(M, bytes),
                     offsetof(M, from),
                     uint32_t(offsetof(M, header) + offsetof(wire::Header, kind)),
-                    uint32_t(offsetof(M, block) + offsetof(ScratchBlock, memory_)),
+                    uint32_t(offsetof(M, block) + offsetof(ScratchBlock, data_)),
                     offsetof(M, inline_data),
                     {uint8_t(wire::Kind::eager), uint8_t(wire::Kind::eager_sync), uint8_t(wire::Kind::direct)}};
     view.endpoint.peer = offsetof(Endpoint, peer);

@@ -15,11 +15,10 @@ namespace {
 class PackedCopy {
  public:
   PackedCopy(Scratch& scratch, const void* buf, Count count, const Datatype& type)
-      : bytes_(size_t(count * type.size())),
-        large_(bytes_ > sizeof few_ ? ScratchBlock(scratch, bytes_) : ScratchBlock()) {
+      : bytes_(size_t(count * type.size())), large_(bytes_ > sizeof few_ ? scratch.block(bytes_) : ScratchBlock()) {
     Cursor(const_cast<void*>(buf), count, type).pack(data(), bytes_);
   }
-  std::byte* data() { return large_ ? large_.get() : few_; }
+  std::byte* data() { return large_ ? large_.data() : few_; }
   Count bytes() const { return Count(bytes_); }
 
  private:
@@ -33,9 +32,9 @@ class PackedCopy {
 class SendReceive final : public Request {
  public:
   SendReceive() : Request(Kind::receive) {}
-  PackedCopy& pack(Scratch& scratch, const void* buf, Count count, const Datatype& type) {
-    return packed_.emplace(scratch, buf, count, type);
-  }
+  SendReceive(Scratch& scratch, const void* buf, Count count, const Datatype& type)
+      : Request(Kind::receive), packed_(std::in_place, scratch, buf, count, type) {}
+  PackedCopy& packed() { return *packed_; }
 
   /// Takes the two over; they may be complete already. They are given back at once and go by themselves on
   /// completion.
@@ -144,10 +143,10 @@ Error Isendrecv(Call& call, const void* sendbuf, Count sendcount, Datatype& send
 
 Error Isendrecv_replace(Call& call, void* buf, Count count, Datatype& datatype, int dest, int sendtag, int source,
                         int recvtag, Communicator& comm, Request*& request) {
-  auto* both = new SendReceive();
-  PackedCopy& copy = both->pack(comm.environment().scratch, buf, count_to(dest, count), datatype);
-  request = begin_exchange(both, copy.data(), copy.bytes(), call.world().predefined.types.get(type_id::kByte), dest,
-                           sendtag, buf, count, datatype, source, recvtag, comm);
+  auto* both = new SendReceive(comm.environment().scratch, buf, count_to(dest, count), datatype);
+  request = begin_exchange(both, both->packed().data(), both->packed().bytes(),
+                           call.world().predefined.types.get(type_id::kByte), dest, sendtag, buf, count, datatype,
+                           source, recvtag, comm);
   return {};
 }
 

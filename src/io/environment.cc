@@ -22,7 +22,7 @@ size_t bytes_of(const iovec* pieces, int count) {
 bool is_aligned(const iovec* pieces, int count, int64_t offset) {
   uintptr_t bits = uintptr_t(offset);
   for (int i = 0; i < count; ++i) bits |= reinterpret_cast<uintptr_t>(pieces[i].iov_base) | pieces[i].iov_len;
-  return bits % Buffers::kAlignment == 0;
+  return bits % kDirectAlignment == 0;
 }
 }  // namespace
 

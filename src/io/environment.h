@@ -46,7 +46,7 @@ class Environment {
   uint64_t node() const { return node_; }
   uint64_t new_context() { return new_context_(); }
   Representations& representations() { return representations_; }
-  Buffer buffer(size_t bytes) { return Buffer(buffers_, bytes); }
+  Buffer buffer(size_t bytes) { return buffers_.try_block(bytes); }
 
   /// Moves bytes between the pieces (which are changed) and the file. `blocking`: it is complete on return. Else the
   /// pieces stay where they are until it is complete; flush() begins what was begun. Who asked releases the request.

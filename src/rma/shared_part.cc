@@ -13,9 +13,10 @@ namespace tern::rma {
 
 namespace {
 constexpr size_t kPageBytes = 4096, kLineBytes = 64;
-/// Larger parts (from 12 members on) have a segment: to make so much memory zero takes some us, a segment hundreds; but
-/// node memory is 4 MiB for each rank, and collectives need it, too.
+/// Larger parts (from 12 members on) have a segment: to make so much memory zero takes some us, a segment hundreds.
 constexpr size_t kMaxNodeBytes = size_t{128} << 10;
+/// Windows leave so much of a rank's 4 MiB of node memory to collectives: more than the largest team's 2.1 MiB.
+constexpr size_t kLeftBytes = size_t{5} << 19;
 
 size_t up_to(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 }  // namespace
@@ -53,7 +54,7 @@ Error SharedPart::allocate(NodeSegments& segments, NodeMemory* node) {
   const bool only_words = starts_[0] == bytes_;
   const auto in_node = [node](PeerId peer) { return node->shares(peer); };
   if (node && only_words && bytes_ <= kMaxNodeBytes && std::all_of(peers_.begin(), peers_.end(), in_node) &&
-      node->allocate(bytes_, node_offset_)) {
+      node->free_bytes() >= kLeftBytes + bytes_ && node->allocate(bytes_, node_offset_)) {
     segment_ = {node->at(node_offset_), bytes_, {}};
     node_ = node;
     first_ = true;

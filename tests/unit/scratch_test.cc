@@ -61,15 +61,17 @@ TEST(ScratchTest, ABlockOfItsOwnReturnsAtItsEnd) {
   Scratch scratch;
   const std::byte* first = nullptr;
   {
-    ScratchBlock block(scratch, 1000), moved;
-    first = block.get();
+    ScratchBlock block = scratch.block(1000), moved;
+    first = block.data();
     moved = std::move(block);
     EXPECT_FALSE(block);
-    EXPECT_EQ(moved.get(), first);
+    EXPECT_EQ(moved.data(), first);
   }
-  ScratchBlock next(scratch, 1000);
-  EXPECT_EQ(next.get(), first);
-  EXPECT_THROW(ScratchBlock(scratch, SIZE_MAX), std::bad_alloc);
+  const ScratchBlock next = scratch.block(1000);
+  EXPECT_EQ(next.data(), first);
+  EXPECT_GE(next.size(), 1000u);
+  EXPECT_FALSE(scratch.try_block(SIZE_MAX));
+  EXPECT_THROW(scratch.block(SIZE_MAX), std::bad_alloc);
 }
 
 TEST(ScratchTest, MemoryThatCannotBeHadIsNull) {

@@ -1,8 +1,11 @@
 // The words of a window's members in node memory: all see the same, and the memory serves the next windows.
 #include "rma/shared_part.h"
 
+#include <deque>
+#include <functional>
 #include <set>
 
+#include "coll/node_team.h"
 #include "fabric/shm/node_memory.h"
 #include "tests/sim/plain_segments.h"
 #include "tests/unit/shm_helpers.h"
@@ -18,32 +21,48 @@ void plan(SharedPart& part, int64_t bytes = 0) {
   part.plan({0, 1, 2}, {0, 1, 2}, {bytes, bytes, bytes}, false, 64, 8, true);
 }
 
+/// One rank of a node.
+struct Member {
+  Member(int number, std::unique_ptr<ShmNode> node)
+      : rank(number), me(uint32_t(number), kRanks, std::move(node), true, Tunables()), memory(me.path->node()) {}
+  const int rank;
+  TestRank me;
+  NodeMemory memory;
+  rma::PlainSegments segments;
+};
+
+void run_members(const std::function<void(Member&, Common&)>& body) {
+  run_processes(kRanks, 16384, [&](int rank, std::unique_ptr<ShmNode> node, Common& common) {
+    Member member(rank, std::move(node));
+    body(member, common);
+    common_fence(common, kRanks);
+    return true;
+  });
+}
+
 TEST(SharedPart, WordsInNodeMemoryServeManyWindows) {
-  run_processes(kRanks, 16384, [](int rank, auto node, Common& common) {
-    TestRank me(uint32_t(rank), kRanks, std::move(node), true, Tunables());
-    NodeMemory memory(me.path->node());
-    rma::PlainSegments segments;
+  run_members([](Member& member, Common& common) {
     std::set<uint64_t> places;
     for (uint64_t round = 1; round <= 1000; ++round) {
       SharedPart part;
       plan(part);
-      rma::PartKey key;
-      if (rank == 0) {
-        EXPECT_FALSE(part.allocate(segments, &memory));
+      if (member.rank == 0) {
+        EXPECT_FALSE(part.allocate(member.segments, &member.memory));
         part.note_given();
         common.words[0] = part.key().node_offset;
       }
       common_fence(common, kRanks);
+      rma::PartKey key;
       key.node_offset = common.words[0];
       EXPECT_NE(key.node_offset, 0u);
       places.insert(key.node_offset);
-      if (rank != 0) {
-        EXPECT_FALSE(part.attach(segments, &memory, key));
+      if (member.rank != 0) {
+        EXPECT_FALSE(part.attach(member.segments, &member.memory, key));
       }
-      for (int i = 0; i < kRanks; ++i) EXPECT_EQ(part.control(i).next.load(), 0u);  // zero again
+      for (int i = 0; i < kRanks; ++i) EXPECT_EQ(part.control(i).next.load(), 0u);
       common_fence(common, kRanks);
-      part.control(rank).next = uint32_t(rank) + 7;
-      part.words(rank)[0] = round;
+      part.control(member.rank).next = uint32_t(member.rank) + 7;
+      part.words(member.rank)[0] = round;
       common_fence(common, kRanks);
       for (int i = 0; i < kRanks; ++i) {
         EXPECT_EQ(part.control(i).next.load(), uint32_t(i) + 7);
@@ -53,28 +72,37 @@ TEST(SharedPart, WordsInNodeMemoryServeManyWindows) {
     }
     // The last of a window's members may be leaving when the next one is made.
     EXPECT_LE(places.size(), size_t{kRanks});
-    return true;
   });
 }
 
-TEST(SharedPart, WhatNobodyHasAttachedReturnsAtOnceAndDataHaveASegment) {
-  run_processes(kRanks, 16384, [](int rank, auto node, Common& common) {
-    TestRank me(uint32_t(rank), kRanks, std::move(node), true, Tunables());
-    NodeMemory memory(me.path->node());
-    rma::PlainSegments segments;
+TEST(SharedPart, WhatNobodyHasAttachedReturnsAtOnce) {
+  run_members([](Member& member, Common&) {
     std::set<uint64_t> places;
-    for (int round = 0; rank == 0 && round < 10; ++round) {
-      SharedPart part, of_data;
+    for (int round = 0; member.rank == 0 && round < 10; ++round) {
+      SharedPart part;
       plan(part);
-      EXPECT_FALSE(part.allocate(segments, &memory));
+      EXPECT_FALSE(part.allocate(member.segments, &member.memory));
       places.insert(part.key().node_offset);
-      plan(of_data, 100);
-      EXPECT_FALSE(of_data.allocate(segments, &memory));
-      EXPECT_EQ(of_data.key().node_offset, 0u);
     }
-    EXPECT_EQ(places.size(), rank == 0 ? 1u : 0u);
-    common_fence(common, kRanks);
-    return true;
+    EXPECT_EQ(places.size(), member.rank == 0 ? 1u : 0u);
+  });
+}
+
+TEST(SharedPart, DataAndWhatWouldTakeTheRoomOfCollectivesHaveSegments) {
+  run_members([](Member& member, Common&) {
+    if (member.rank != 0) return;
+    SharedPart of_data;
+    plan(of_data, 100);
+    EXPECT_FALSE(of_data.allocate(member.segments, &member.memory));
+    EXPECT_EQ(of_data.key().node_offset, 0u);
+    std::deque<SharedPart> many;
+    do {
+      plan(many.emplace_back());
+      EXPECT_FALSE(many.back().allocate(member.segments, &member.memory));
+    } while (many.back().key().node_offset != 0 && many.size() < 1000);
+    EXPECT_GT(many.size(), 50u);
+    uint64_t offset = 0;
+    EXPECT_TRUE(member.memory.allocate(NodeTeam::bytes_for(NodeTeam::kMaxMembers), offset));
   });
 }
 

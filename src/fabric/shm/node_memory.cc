@@ -26,6 +26,13 @@ bool NodeMemory::allocate(size_t bytes, uint64_t& offset, size_t zeroed) {
   return true;
 }
 
+size_t NodeMemory::free_bytes() {
+  release_left();
+  size_t used = 0;
+  for (const auto& [from, piece] : used_) used += piece.end - from;
+  return shm::kArenaBytes - used;
+}
+
 void NodeMemory::release_left() {
   std::erase_if(used_, [](const auto& entry) {
     const Piece& piece = entry.second;

@@ -31,6 +31,8 @@ class NodeMemory {
   /// Memory of this rank's arena, page-aligned, valid at every member under the same offset; its first `zeroed` bytes
   /// are zero. False: no room.
   bool allocate(size_t bytes, uint64_t& offset, size_t zeroed = SIZE_MAX);
+  /// Of this rank's arena, in pieces that may be apart.
+  size_t free_bytes();
   /// Returns it; no rank may use it any more. Only the rank that allocated it.
   void release(uint64_t offset);
   /// Returns it once `left` (in that memory) has reached `users`; later calls of allocate check that. Does not wait,

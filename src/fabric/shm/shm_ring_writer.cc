@@ -36,8 +36,7 @@ RingWriter::RingWriter(const SegmentView& segment, uint32_t receiver, uint32_t s
       capacity_(uint32_t(std::min<size_t>(segment.ring_bytes(), kFirstCapacity))),
       ring_bytes_(uint32_t(segment.ring_bytes())),
       largest_chunk_(uint32_t(std::min<size_t>(segment.ring_bytes() / 8, kMaxChunkBytes))),
-      string_bytes_(has_string_copy() ? kMinString : SIZE_MAX),
-      max_next_(has_string_copy() ? kMaxNextOfString : kMaxNext),
+      by_string_(has_string_copy()),
       spill_cells_(segment.spill_cells()),
       spill_(segment.spill(receiver, sender)) {
   TERN_DEBUG_ASSERT(receiver != sender && capacity_ <= ring_bytes_);
@@ -62,7 +61,7 @@ void RingWriter::send_chunks(const wire::Header& header, const std::byte* payloa
       prefetch_to_write(&cells_[(next_ + kCellsAhead) % kCells]);
       for (uint32_t line = 0; line < size; line += kAlign) prefetch_data(chunk.offset + kBytesAhead + line);
     }
-    if (size >= string_bytes_) string_copy(place, payload + sent, size);
+    if (by_string_ && size >= kMinString) string_copy(place, payload + sent, size);
     else std::memcpy(place, payload + sent, size);
     chunk.total_bytes = bytes;
     TERN_DEBUG_ASSERT(size != 0 && chunk.offset + size <= capacity_);
@@ -74,7 +73,7 @@ void RingWriter::send_chunks(const wire::Header& header, const std::byte* payloa
     sent += size;
   }
   const bool fetched = bytes <= kMaxAhead && streak_ >= kStream;
-  if (!fetched && bytes >= kMinNext && bytes <= max_next_) {
+  if (!fetched && bytes >= kMinNext && bytes <= (by_string_ ? kMaxNextOfString : kMaxNext)) {
     for (uint32_t line = 0; line < bytes; line += kAlign) prefetch_data(offset_ + line);
   }
 }

@@ -91,8 +91,7 @@ class RingWriter {
   uint32_t offset_ = 0;         ///< of head_ in the ring
   uint32_t capacity_;           ///< used part of the ring: grows to the whole ring when it was full
   const uint32_t ring_bytes_, largest_chunk_;
-  const size_t string_bytes_;  ///< shortest copy by string_copy
-  const size_t max_next_;      ///< longest message after which the lines of the next one are fetched
+  const bool by_string_;  ///< string copies (base/string_copy.h)
   const uint32_t spill_cells_;
   SpillCell* const spill_;
 };

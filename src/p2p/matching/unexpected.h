@@ -37,7 +37,7 @@ struct UnexpectedMessage final : WaitingMessage, MatchedMessage {
   TupleOwed* owed = nullptr;  ///< tuple queues: its data is in one
   ScratchBlock block;         ///< empty: the data, if any, is in `inline_data`
   std::byte inline_data[kInlineBytes];
-  std::byte* data() { return block ? block.get() : inline_data; }
+  std::byte* data() { return block ? block.data() : inline_data; }
   Status status() const { return Status{.source = header.source, .tag = header.tag, .bytes = Count(bytes)}; }
   /// Its data counts against the sender's credit until it is taken.
   bool charged() const { return header.kind == wire::Kind::eager || header.kind == wire::Kind::eager_sync; }
@@ -67,7 +67,7 @@ class Unexpected {
   }
   UnexpectedMessage& create() { return *messages_.create(); }
   /// Memory for the data of a message; ends before this does.
-  ScratchBlock room(size_t bytes) { return ScratchBlock(room_, bytes); }
+  ScratchBlock room(size_t bytes) { return room_.block(bytes); }
 
   /// The oldest that fits; null: none. It stays where it is.
   UnexpectedMessage* find(uint64_t context, int source, int tag) {

@@ -128,7 +128,7 @@ bool TupleReceiver::post(TupleQueue& queue, ReceiveRequest* receive, TupleOwed* 
   };
   bool taken = false;
   if (owed && owed->state == TupleOwed::State::kept) {
-    posting.buffer = owed->data.get();
+    posting.buffer = owed->data.data();
     posting.capacity = size_t(owed->body.bytes);
     taken = offer(queue, posting);
   } else if (!receive) {
@@ -193,7 +193,7 @@ void TupleReceiver::landed_owed(TupleQueue& queue, TuplePosting& posting, size_t
       return;
     }
     if (!owed->known) receives_.match(*receive, *queue.from, queue.header(), bytes);
-    const std::byte* from = owed->data ? owed->data.get() : posting.bounce.get();
+    const std::byte* from = owed->data ? owed->data.data() : posting.bounce.get();
     if (from) Receives::unpack(*receive, from, size_t(receive->status.bytes));
     receives_.complete(*receive);
     return;
