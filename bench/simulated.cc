@@ -244,6 +244,7 @@ int main(int argc, char** argv) {
   }
   options.udp = options.tunables.path == "udp";
   options.tcp = options.tunables.path == "tcp";
+  if (options.udp || options.tcp) options.rdma = false;
   options.streams.call_ns = options.network.call_ns;
   // Kernels ask silent connections whether they live; closing ones may take minutes. That costs few events.
   if (options.tcp) options.limits.virtual_ns = 3'600'000'000'000;

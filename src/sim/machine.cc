@@ -92,6 +92,7 @@ void Machine::rank_main(Rank& rank, const Body& body) {
   }
   rank.path = nullptr;
   exit.at_ns = rank.strand.now_ns();
+  streams_->end(rank.index());  // a program may end with its connections open: its kernel closes them
   if (!exit.finished) scheduler_.fail("rank " + std::to_string(rank.index()) + " threw: " + exit.error);
 }
 

@@ -7,14 +7,14 @@
 namespace tern::sim {
 
 SimSockets::SimSockets(StreamHosts& hosts, Strand& strand) : hosts_(hosts), strand_(strand) {
-  hosts_.attach(strand_.rank(), this);
+  hosts_.attach(strand_.rank(), *this);
 }
 
 SimSockets::~SimSockets() {
   if (!sockets_.empty())
     strand_.scheduler().fail("rank " + std::to_string(strand_.rank()) + " leaves " + std::to_string(sockets_.size()) +
                              " streams open");
-  hosts_.attach(strand_.rank(), nullptr);
+  hosts_.detach(strand_.rank(), *this);
 }
 
 int SimSockets::add(const Socket& socket) {

@@ -28,12 +28,13 @@ StreamHosts::StreamHosts(Scheduler& scheduler, Network& network, const StreamMod
 
 StreamHosts::~StreamHosts() = default;
 
-void StreamHosts::attach(uint32_t rank, StreamProcess* process) { processes_[rank] = process; }
+void StreamHosts::end(uint32_t rank) {
+  for (StreamProcess* process : std::exchange(processes_[rank], {})) process->on_death(scheduler_.now_ns());
+}
 
 void StreamHosts::kill(uint32_t rank) {
   if (faults_.dead_hosts) dead_[network_.node_of(rank)] = true;
-  if (StreamProcess* process = processes_[rank]) process->on_death(scheduler_.now_ns());
-  processes_[rank] = nullptr;
+  end(rank);
 }
 
 bool StreamHosts::works(uint32_t node, uint32_t network) const {
@@ -230,7 +231,8 @@ void StreamHosts::cut(uint32_t node, uint32_t network, uint64_t for_ns) {
   if (!worked) return;
   ++totals_.outages;
   for (uint32_t rank = 0; rank < processes_.size(); ++rank) {
-    if (network_.node_of(rank) == node && processes_[rank]) processes_[rank]->on_interface_down(network);
+    if (network_.node_of(rank) != node) continue;
+    for (StreamProcess* process : processes_[rank]) process->on_interface_down(network);
   }
 }
 

@@ -53,7 +53,11 @@ class StreamHosts final : public EventTarget, public NetworkAdapter {
   const Network& network() const { return network_; }
 
   // --- For the ranks' views.
-  void attach(uint32_t rank, StreamProcess* process);
+  void attach(uint32_t rank, StreamProcess& process) { processes_[rank].push_back(&process); }
+  void detach(uint32_t rank, StreamProcess& process) { std::erase(processes_[rank], &process); }
+  /// The rank has ended: what it has open is closed.
+  void end(uint32_t rank);
+  /// The rank ends before its time: what it has open is closed. With faults its host is gone, too.
   void kill(uint32_t rank);
   bool works(uint32_t node, uint32_t network) const;
   /// Null: the address is in use. Port 0: any free one.
@@ -118,7 +122,7 @@ class StreamHosts final : public EventTarget, public NetworkAdapter {
   const StreamModel model_;
   const StreamFaults faults_;
   Rng rng_;
-  std::vector<StreamProcess*> processes_;                         ///< by rank
+  std::vector<std::vector<StreamProcess*>> processes_;            ///< by rank: one for each of its paths
   std::vector<bool> dead_;                                        ///< by node
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> down_until_;  ///< by node and network
   std::map<StreamAddress, std::unique_ptr<StreamListener>> listeners_;
