@@ -19,15 +19,29 @@ namespace {
 /// Inside of an engine's gate; false: it is closed.
 class Inside {
  public:
-  explicit Inside(Engine& engine) : engine_(engine), inside_(engine.gate.enter(std::this_thread::get_id())) {}
+  Inside(World& world, Engine& engine)
+      : world_(world), engine_(engine), inside_(engine.gate.enter(std::this_thread::get_id())) {}
   ~Inside() {
-    if (inside_) engine_.gate.leave();
+    if (!inside_) return;
+    engine_.count_call();
+    const bool more = engine_.leaves_work();
+    engine_.gate.leave();
+    if (more) [[unlikely]]
+      tell_rank();
   }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
   explicit operator bool() const { return inside_; }
 
  private:
+  // Who leaves the library lets somebody poll for what is left to do.
+  void tell_rank() {
+    world_.lock->acquire();
+    engine_.left.note_told();
+    world_.lock->leave();
+  }
+
+  World& world_;
   Engine& engine_;
   const bool inside_;
 };
@@ -42,15 +56,12 @@ void look_after_rest(World& world) {
   world.lock->leave();
 }
 
-/// Whether a message from there may come while no thread of this rank is inside. kNoPeer: from anywhere.
-bool comes_by_itself(const Engine& engine, PeerId from) { return engine.others && !engine.self.reaches(from); }
-
 /// Inside of the engine: `attempt()` at once, and after each arrival of messages from other ranks. `sender()`: from
 /// which one; kNoPeer: from any.
 template <typename Attempt, typename Sender>
 Shortly look_inside(Engine& engine, uint32_t looks, Attempt&& attempt, Sender&& sender) {
   Shortly end = attempt();
-  if (end == Shortly::not_yet && !comes_by_itself(engine, sender())) return end;
+  if (end == Shortly::not_yet && !engine.comes_by_itself(sender())) return end;
   for (; end == Shortly::not_yet && looks != 0; --looks) {
     const int came = engine.p2p.poll_shortly(sender());
     if (came < 0) return Shortly::never;
@@ -62,8 +73,12 @@ Shortly look_inside(Engine& engine, uint32_t looks, Attempt&& attempt, Sender&& 
 
 /// How long a short call looks for what is not there yet.
 struct Patience {
-  uint32_t looks;       ///< each time that it is inside
+  uint32_t looks;       ///< each time that it is inside, at memory
   uint32_t yields = 0;  ///< of the core, for another thread or rank that waits for it; then it is inside again
+
+  uint32_t looks_for(const Engine& engine, PeerId from) const {
+    return engine.asks_kernel(from) ? (looks + limits_of(Look::part).looks - 1) / limits_of(Look::part).looks : looks;
+  }
 };
 Patience patience_of_waiting(const World& world) {
   const uint32_t looks = world.process->is_oversubscribed() ? 1 : limits_of(Look::message).looks;
@@ -77,11 +92,12 @@ bool await_shortly(World& world, Engine& engine, Patience patience, Attempt&& at
   Shortly end = Shortly::not_yet;
   for (uint32_t tries = 0; end == Shortly::not_yet && tries <= patience.yields; ++tries) {
     if (tries != 0) sched_yield();
-    const Inside inside(engine);
+    const Inside inside(world, engine);
     if (!inside) return false;
     if (tries == 0) due = engine.count_look() % limits_of(Look::short_call).looks == 0;
-    end = look_inside(engine, patience.looks, attempt, sender);
-    if (end == Shortly::not_yet && !comes_by_itself(engine, sender())) break;
+    end = look_inside(engine, patience.looks_for(engine, sender()), attempt, sender);
+    if (end == Shortly::done) engine.release_held();
+    if (end == Shortly::not_yet && !engine.comes_by_itself(sender())) break;
   }
   if (due) [[unlikely]]
     look_after_rest(world);
@@ -171,7 +187,7 @@ bool Send(World& world, const void* buf, Count count, MPI_Datatype datatype, int
   const Named named(world, comm, datatype);
   if (!named || !is_message_to(buf, count, dest, tag, *named.comm)) return false;
   Engine& engine = *named.comm->engine(tag);
-  const Inside inside(engine);
+  const Inside inside(world, engine);
   return inside && engine.p2p.send_shortly(named.comm->send_arguments(buf, count, *named.type, dest, tag));
 }
 
@@ -195,7 +211,7 @@ bool Isend(World& world, const void* buf, Count count, MPI_Datatype datatype, in
   Engine& engine = *named.comm->engine(tag);
   SendArguments arguments = named.comm->send_arguments(buf, count, *named.type, dest, tag);
   arguments.requested = true;
-  const Inside inside(engine);
+  const Inside inside(world, engine);
   Request* made = inside ? engine.p2p.isend_shortly(arguments) : nullptr;
   if (made) *request = reinterpret_cast<MPI_Request>(world.requests_of(engine).give(made));
   return made != nullptr;
@@ -207,7 +223,7 @@ bool Irecv(World& world, void* buf, Count count, MPI_Datatype datatype, int sour
   if (!named || !request || !is_message_from(buf, count, source, tag, *named.comm)) return false;
   Engine& engine = *named.comm->engine(tag);
   const ReceiveArguments arguments = named.comm->receive_arguments(buf, count, *named.type, source, tag);
-  const Inside inside(engine);
+  const Inside inside(world, engine);
   Request* made = inside ? engine.p2p.ireceive_shortly(arguments) : nullptr;
   if (made) *request = reinterpret_cast<MPI_Request>(world.requests_of(engine).give(made));
   return made != nullptr;

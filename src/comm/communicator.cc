@@ -4,13 +4,15 @@
 
 namespace tern {
 
-Communicator::Communicator(RankEnvironment& environment, uint64_t context, Ref<Group> local, Ref<Group> remote)
+Communicator::Communicator(RankEnvironment& environment, uint64_t context, Ref<Group> local, Ref<Group> remote,
+                           uint32_t network_engines)
     : environment_(environment),
       p2p_(&environment.p2p),
       context_(context),
       local_(std::move(local)),
       remote_(std::move(remote)),
-      rank_(local_->rank()) {
+      rank_(local_->rank()),
+      network_engines_(network_engines) {
   TERN_ASSERT((context_ & 3) == 0);
   TERN_ASSERT(rank_ != kUndefined);
   find_engine();
@@ -22,8 +24,9 @@ Communicator::~Communicator() {
   if (local_intra && local_intra->drop_ref()) delete local_intra;
 }
 
-void Communicator::set_context(uint64_t context) {
+void Communicator::set_context(uint64_t context, uint32_t network_engines) {
   context_ = context;
+  network_engines_ = network_engines;
   find_engine();
   set_message_hints(message_hints_);
 }
@@ -36,7 +39,10 @@ void Communicator::for_each_p2p(Visitor&& visit) const {
 
 void Communicator::find_engine() {
   if (!environment_.engines || context_ == 0) return;
-  if (!remote_) engine_ = environment_.engines->of(context_, local_->size(), [&](int i) { return local_->peer(i); });
+  if (!remote_) {
+    engine_ =
+        environment_.engines->of(context_, network_engines_, local_->size(), [&](int i) { return local_->peer(i); });
+  }
   p2p_ = engine_ ? &engine_->p2p : &environment_.p2p;
 }
 
@@ -49,12 +55,15 @@ void Communicator::set_message_hints(const MessageHints& hints) {
 
 void Communicator::spread_by_tag() {
   TERN_ASSERT(engine_ && !is_spread_by_tag());
-  if (!environment_.engines->of_tags(local_->size(), [&](int i) { return local_->peer(i); })) return;
+  const auto peer = [&](int i) { return local_->peer(i); };
+  if (!environment_.engines->of_tags(network_engines_, local_->size(), peer)) return;
   by_tag_ = true;
   set_message_hints(message_hints_);
 }
 
-Engine* Communicator::engine_of_tag(int tag) const { return &environment_.engines->of_tag(context_, tag); }
+Engine* Communicator::engine_of_tag(int tag) const {
+  return &environment_.engines->of_tag(context_, network_engines_, tag);
+}
 
 PointToPoint& Communicator::p2p_of_tag(int tag) const { return engine_of_tag(tag)->p2p; }
 

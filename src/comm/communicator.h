@@ -33,6 +33,7 @@ class alignas(64) Communicator : public Object {
   int rank_;
   uint32_t collective_sequence_ = 0;
   Engine* engine_ = nullptr;
+  uint32_t network_engines_ = 0;
 
  public:
   /// Context ids are 64 bits and unique in the job for ever (see comm/context.h); the lowest two bits say
@@ -43,11 +44,13 @@ class alignas(64) Communicator : public Object {
 
   /// Takes a reference to the groups; `remote` null for an intracommunicator. The caller is a member of
   /// `local`.
-  Communicator(RankEnvironment& environment, uint64_t context, Ref<Group> local, Ref<Group> remote);
+  /// `network_engines`: what all members agree on (Engines::over_network); 0: nothing.
+  Communicator(RankEnvironment& environment, uint64_t context, Ref<Group> local, Ref<Group> remote,
+               uint32_t network_engines = 0);
   ~Communicator();
   /// For a communicator whose context is agreed on after its object exists (MPI_Comm_idup). Before any use of
   /// it.
-  void set_context(uint64_t context);
+  void set_context(uint64_t context, uint32_t network_engines = 0);
   /// What its info says of point-to-point messages.
   void set_message_hints(const MessageHints& hints);
   /// All members have promised not to receive any tag, and it has an engine: from now on, before any message, it has

@@ -135,6 +135,14 @@ class Path : public Pollable {
   /// The part of poll that concerns what has come from one peer; as poll.
   virtual int poll_lane(Lane& lane) { return poll(); }
 
+  // --- For a thread that has this path alone, and not the rank (p2p/engines.h): calls that need nothing of the rank
+  // but what the path and its sink own.
+  /// Sends what is held back or blocked, and takes whole and beginning messages of kind `eager` from lanes in use, to
+  /// the sink. Returns how many. -1: something else has come, or may have, which is left to poll.
+  virtual int poll_shortly() { return -1; }
+  /// Whether try_send of so many bytes on this lane is such a call.
+  virtual bool may_send_shortly(const Lane& lane, size_t bytes) const { return true; }
+
   // --- Several paths to one peer (fabric/scheduler/path_scheduler.h).
 
   /// Gives a lane up: its operations are completed with an error and Sink::on_peer_lost is called, both from a later

@@ -18,25 +18,36 @@ bool EnginePoll::short_calls_look(uint32_t& seen) const {
   return seen != before;
 }
 
+bool EnginePoll::is_closed() const { return !engine_.gate.is_open(); }
+
 int EnginePoll::poll() {
-  if (!engine_.gate.is_open()) return path_.poll();
+  if (is_closed()) {
+    // A look into the network asks the kernel: seldom where no call waits.
+    if (!path_.properties().peek && !engine_.gate.is_visited() && ++skipped_ % limits_of(Look::part).looks != 0)
+      return 0;
+    const int done = path_.poll();
+    note_held();
+    return done;
+  }
   if (++skipped_ % limits_of(Look::part).looks != 0 || short_calls_look(seen_by_poll_)) return 0;
   const bool entered = engine_.gate.enter(std::this_thread::get_id());
   TERN_ASSERT(entered);  // it closes under the rank's lock only
   const int done = path_.poll();
+  (void)engine_.leaves_work();
   if (engine_.p2p.is_plain()) engine_.gate.leave();
   else engine_.gate.leave_closed();
   return done;
 }
 
+// What short calls have left to send is sent before the sleep: by a round, to which it is closed now.
 bool EnginePoll::arm() {
   TERN_DEBUG_ASSERT(!armed_);
   if (engine_.gate.is_open() && !path_.hints().rung && short_calls_look(seen_by_arm_)) {
     deadline_ns_ = engine_.p2p.progress().clock().now_ns() + kBetweenLooks_ns;
     return true;
   }
-  engine_.gate.close(std::this_thread::get_id());
-  armed_ = path_.arm();
+  const bool was_open = engine_.gate.close(std::this_thread::get_id());
+  armed_ = !(was_open && path_.unsent_hint() == Need::now) && path_.arm();
   return armed_;
 }
 
@@ -49,14 +60,14 @@ void EnginePoll::disarm() {
   if (entered) engine_.gate.leave();
 }
 
-bool EnginePoll::arriving() const { return !engine_.gate.is_open() && path_.arriving(); }
+bool EnginePoll::arriving() const { return is_closed() && path_.arriving(); }
 
 uint64_t EnginePoll::next_deadline_ns() const {
-  return std::min(deadline_ns_, engine_.gate.is_open() ? ~uint64_t{0} : path_.next_deadline_ns());
+  return std::min(deadline_ns_, is_closed() ? path_.next_deadline_ns() : ~uint64_t{0});
 }
 
-void EnginePoll::begin() {
-  if (!std::exchange(begun_, true)) engine_.p2p.progress().add(*this);
+void EnginePoll::begin(uint32_t interval) {
+  if (!std::exchange(begun_, true)) engine_.p2p.progress().add(*this, interval);
 }
 
 void EnginePoll::note_closed() {
@@ -69,16 +80,41 @@ Engine::Engine(uint32_t engine_number, ProgressEngine& progress, const Tunables&
   p2p.add_path(self);
 }
 
-void Engine::add_path(std::unique_ptr<Path> path) {
-  others = std::move(path);
-  others->count_into(counters);
-  p2p.add_path(*others);
-  polling = std::make_unique<EnginePoll>(*this, *others);
+void Engine::add_path(PolledPath& polled, std::unique_ptr<Path> path) {
+  polled.path = std::move(path);
+  polled.path->count_into(counters);
+  p2p.add_path(*polled.path);
+  polled.polling = std::make_unique<EnginePoll>(*this, *polled.path);
 }
 
-void Engine::begin(int members) {
+void Engine::add_node_path(std::unique_ptr<Path> path) {
+  TERN_ASSERT(!network.path);
+  add_path(node, std::move(path));
+}
+
+void Engine::add_network(EngineNetwork parts) {
+  parts.sink->lead_to(p2p.sink());
+  add_path(network, std::move(parts.path));
+  network_parts = std::move(parts);
+}
+
+void Engine::begin(int members, bool far) {
   if (!std::exchange(begun_, true)) p2p.progress().add(self);
-  if (members > 1 && polling) polling->begin();
+  if (members > 1 && node.path) node.polling->begin(1);
+  if (far) network.polling->begin(network_parts.poll_interval);
+}
+
+void Engine::end_visit() {
+  gate.end_visit([this] {
+    if (!p2p.is_plain()) return false;
+    (void)leaves_work();
+    return true;
+  });
+  each_path([](PolledPath& polled) { polled.polling->note_held(); });
+}
+
+void Engine::note_closed() {
+  each_path([](PolledPath& polled) { polled.polling->note_closed(); });
 }
 
 Engines::Engines(uint32_t count, ProgressEngine& progress, const Tunables& tunables, PeerId me, Counters* counters) {
@@ -86,13 +122,17 @@ Engines::Engines(uint32_t count, ProgressEngine& progress, const Tunables& tunab
 }
 
 void Engines::close() {
-  for (const auto& engine : all_) {
-    if (engine->gate.close(std::this_thread::get_id()) && engine->polling) engine->polling->note_closed();
-  }
+  for (const auto& engine : all_) engine->close();
 }
 
 void Engines::retire() {
   for (const auto& engine : all_) engine->retire();
+}
+
+uint32_t Engines::calls() const {
+  uint32_t sum = 0;
+  for (const auto& engine : all_) sum += engine->calls();
+  return sum;
 }
 
 void Engines::add_counters(Counters& sum) const {

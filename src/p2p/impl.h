@@ -56,6 +56,7 @@ struct PointToPoint::Impl final : Sink, RequestActions {
   ~Impl();
 
   // --- Sends (send.cc).
+  Endpoint* endpoint_for_short(const SendArguments& a);
   const Ready* look_for_receive(Endpoint& peer, const SendArguments& a);
   void begin(SendRequest& send, bool blocking);
 

@@ -100,12 +100,16 @@ bool PointToPoint::lost(PeerId peer) const { return impl_->endpoints.lost(peer);
 
 Request* PointToPoint::completed(const Status& status) { return new DoneRequest(status); }
 
-// Of an open engine nothing is pending: short calls leave nothing that others have to do.
+// Of an open engine only what the network has not taken.
 Need PointToPoint::pending() const {
   if (impl_->receives.open() != 0 || impl_->sends.open() != 0 || impl_->endpoints.posts_queued() != 0) return Need::now;
   Need need = Need::nothing;
   for (const Path* path : impl_->endpoints.paths()) need = std::max(need, path->unsent_hint());
-  if (engines_) engines_->for_each_closed([&](const Engine& engine) { need = std::max(need, engine.p2p.pending()); });
+  if (!engines_) return need;
+  for (uint32_t i = 0; i < engines_->count(); ++i) {
+    Engine& engine = (*engines_)[i];
+    need = std::max(need, engine.gate.is_open() ? engine.left.ask() : engine.p2p.pending());
+  }
   return need;
 }
 

@@ -52,7 +52,8 @@ Shortly PointToPoint::receive_shortly(const ReceiveArguments& a, Status& status)
   return impl_->eager_receiver.take_shortly(*message, a, status) ? Shortly::done : Shortly::never;
 }
 
-// Peers of which nothing has been handled yet are left to the rounds of the rank.
+// Peers of which nothing has been handled yet are left to the rounds of the rank. A lane that cannot be peeked at
+// shares its path's poll with the others.
 int PointToPoint::poll_shortly(PeerId from) {
   constexpr int kMost = 32;  // of one peer, which may go on sending meanwhile; the next call takes the rest
   int count = 0;
@@ -67,13 +68,24 @@ int PointToPoint::poll_shortly(PeerId from) {
       peer.take();
     }
   };
-  if (from != kNoPeer) take(impl_->endpoints.at(from));
-  else impl_->endpoints.for_each(take);
+  Endpoint* sender = from == kNoPeer ? nullptr : impl_->endpoints.find(from);
+  if (sender && sender->peeks()) {
+    take(*sender);
+    return other ? -1 : count;
+  }
+  if (from == kNoPeer) impl_->endpoints.for_each(take);
+  for (Path* path : impl_->endpoints.paths()) {
+    if (other || path->properties().peek) continue;
+    const int came = path->poll_shortly();
+    other = came < 0;
+    count += came;
+  }
   return other ? -1 : count;
 }
 
 Request* PointToPoint::ireceive_shortly(const ReceiveArguments& a) {
   if (impl_->looks.looks(size_t(a.count) * a.type->size())) return nullptr;
+  if (a.peer != kNoPeer && !impl_->endpoints.find(a.peer)) return nullptr;
   const UnexpectedMessage* message = impl_->unexpected.find(a.context, a.source, a.tag);
   if (message && (message->header.kind != wire::Kind::eager || message->arriving)) return nullptr;
   ReceiveRequest& request = impl_->make_receive(a);

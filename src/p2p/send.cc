@@ -20,11 +20,19 @@ Error PointToPoint::send(const SendArguments& a) {
 }
 
 bool PointToPoint::send_shortly(const SendArguments& a) {
-  return impl_->eager_sender.send(impl_->endpoints.at(a.peer), a);
+  Endpoint* peer = impl_->endpoint_for_short(a);
+  return peer && impl_->eager_sender.send(*peer, a);
 }
 
 Request* PointToPoint::isend_shortly(const SendArguments& a) {
-  return impl_->eager_sender.send_at_once(impl_->endpoints.at(a.peer), a);
+  Endpoint* peer = impl_->endpoint_for_short(a);
+  return peer ? impl_->eager_sender.send_at_once(*peer, a) : nullptr;
+}
+
+// Null: the message needs the rank, to make a connection at least.
+Endpoint* PointToPoint::Impl::endpoint_for_short(const SendArguments& a) {
+  Endpoint* peer = endpoints.find(a.peer);
+  return peer && peer->may_send_shortly(size_t(a.count) * a.type->size()) ? peer : nullptr;
 }
 
 Request* PointToPoint::isend(const SendArguments& a) {

@@ -33,16 +33,12 @@
 #include "fabric/udp/kernel_port.h"
 #include "fabric/udp/udp_path.h"
 #include "p2p/core/endpoint.h"
+#include "process/cards.h"
 #include "process/launch/clients.h"
 #include "progress/kernel_wait.h"
 
 namespace tern {
 namespace {
-
-constexpr std::string_view kCardKey = "tcp-card";
-constexpr std::string_view kRdmaCardKey = "rdma-card";
-constexpr std::string_view kUdpCardKey = "udp-card";
-constexpr std::string_view kOfiCardKey = "ofi-card";
 
 // Descriptors that a rank opens until it is ready: to wait (epoll, eventfds, timer) and temporary ones; over a network
 // a socket for each address and path; for each rank of its node a doorbell and a life line, and two connections at
@@ -86,37 +82,6 @@ Error read_allowed(std::string_view list, Allowed& allowed) {
   return {};
 }
 
-std::string joined(const std::vector<std::string>& paths) {
-  std::string list;
-  for (const std::string& path : paths) list += (list.empty() ? "" : ",") + path;
-  return list;
-}
-
-// What is published of a path: the paths of a network that this rank uses, in their order, and the card. Both sides
-// must take the same ones in the same order: the scheduler of one sends what only a scheduler understands.
-std::string published(const std::vector<std::string>& network, std::string_view card) {
-  return joined(network) + '/' + std::string(card);
-}
-
-// Finds the address by which a path reaches a rank of this job.
-std::function<Error(PeerId, std::string&)> card_finder(Launcher& launcher, std::string_view key, const char* path,
-                                                       const std::vector<std::string>& network) {
-  return [&launcher, key, path, own = joined(network)](PeerId peer, std::string& card) {
-    std::string value;
-    if (Error error = launcher.get(int(peer), key, value)) {
-      return Error(error.error_class(),
-                   std::string(error.text()) + " (does TERN_PATH name " + path + " at that rank, too?)");
-    }
-    const size_t end = value.find('/');
-    if (end == std::string::npos) return Error(ErrorClass::intern, std::string("its ") + path + " card is cut short");
-    const std::string its = value.substr(0, end);
-    card = value.substr(end + 1);
-    if (its == own) return Error();
-    return Error(ErrorClass::arg, "TERN_PATH names the network's paths '" + its + "' there and '" + own +
-                                      "' here. Give all ranks the same ones in the same order");
-  };
-}
-
 // The TCP path, which a job that shares memory opens only when it meets another job. A value, copied into the process.
 struct TcpOpener {
   Process* process;
@@ -125,6 +90,9 @@ struct TcpOpener {
   bool allowed;
 
   Error make(Sink& sink, std::unique_ptr<TcpPath>& path) const {
+    return make(kTcpCardKey, sink, process->clock(), path);
+  }
+  Error make(std::string_view card_key, Sink& sink, Clock& clock, std::unique_ptr<TcpPath>& path) const {
     TcpOptions options;
     options.peers = &process->peers();
     options.key = key;
@@ -133,8 +101,8 @@ struct TcpOpener {
     std::unique_ptr<StreamPort> port = KernelStreams::create(error);
     if (error) return error;
     path = TcpPath::create(
-        options, process->tunables(), std::move(port), process->clock(), sink,
-        [process = process, find = card_finder(process->launcher(), kCardKey, "tcp", network)](PeerId peer,
+        options, process->tunables(), std::move(port), clock, sink,
+        [process = process, find = card_finder(process->launcher(), card_key, "tcp", network)](PeerId peer,
                                                                                                std::string& card) {
           return process->peers().in_my_job(peer) ? find(peer, card) : process->jobs().others()->card_of(peer, card);
         },
@@ -152,9 +120,12 @@ class Wireup {
   Error begin(const RankContext& context);
   Error check_descriptors(int ranks, size_t local, bool engines) const;
   Error check_encryption(const Tunables& tunables) const;
-  Error share_memory(bool engines);
+  Error share_memory();
   void prepare_engine_memory(ShmSetup& setup);
   void join_engine_memory();
+  bool has_parallel_threads() const;
+  bool wants_engine_networks() const;
+  Error open_engine_networks();
   Error listen();
   Error open_datagrams();
   Error open_adapter();
@@ -176,6 +147,8 @@ class Wireup {
 
   std::unique_ptr<ShmNode> node_;
   std::vector<std::unique_ptr<ShmNode>> engine_nodes_;
+  bool engines_ = false;  ///< the rank may have message engines
+  std::vector<EngineNetwork> engine_networks_;
   std::unique_ptr<PathScheduler> scheduler_;  ///< null: there is at most one network path
   std::unique_ptr<TcpPath> tcp_;
   std::string tcp_card_;  ///< empty: the path is not there (yet)
@@ -194,7 +167,7 @@ Error Wireup::check_descriptors(int ranks, size_t local, bool engines) const {
   if (ranks > 1 && network) wanted += kNetworkDescriptors;
   if (ranks > 1 && allowed_.shm && !network) wanted += kNodeDescriptors * local;
   if (Error error = require_descriptors(wanted)) return error;
-  const size_t for_engines = engines ? kNodeDescriptors * kMostMeetings : 0;
+  const size_t for_engines = engines ? kNodeDescriptors * kMostMeetings + kNetworkDescriptors * Engines::kMost : 0;
   raise_descriptor_limit(wanted + 64 + kNodeDescriptors * local + for_engines);
   return {};
 }
@@ -384,12 +357,43 @@ Error Wireup::put_cards() {
   }
   if (!allowed_.tcp) return {};
   if (Error error = listen()) return error;
-  return launcher.put(kCardKey, published(allowed_.network, tcp_->card()));
+  if (Error error = launcher.put(kTcpCardKey, published(allowed_.network, tcp_->card()))) return error;
+  return wants_engine_networks() ? open_engine_networks() : Error();
+}
+
+// Threads that share one core gain nothing from engines, and a call that looks for its message keeps the core from them
+// (docs/decisions/0011).
+bool Wireup::has_parallel_threads() const {
+  return engines_ && (share_.cores >= 2 * share_.ranks || process_->tunables().engines >= 0);
+}
+
+// Each has listeners of its own, for which a firewall with room for one port a rank has none. Other networks than TCP
+// have no short calls.
+bool Wireup::wants_engine_networks() const {
+  const bool room = process_->tunables().tcp_port_first == 0 || process_->tunables().engines > 0;
+  return has_parallel_threads() && room && !ofi_ && allowed_.network.size() == 1;
+}
+
+Error Wireup::open_engine_networks() {
+  const uint32_t wanted = wanted_engines(process_->tunables());
+  while (engine_networks_.size() < wanted) {
+    const std::string key = std::string(kTcpCardKey) + '-' + std::to_string(engine_networks_.size() + 1);
+    EngineNetwork network{std::make_unique<RealClock>(), std::make_unique<LaterSink>(), nullptr};
+    std::unique_ptr<TcpPath> path;
+    if (Error error = opener().make(key, *network.sink, *network.clock, path)) {
+      process_->log().info("fewer message engines over the network: " + std::string(error.text()));
+      return {};
+    }
+    if (Error error = process_->launcher().put(key, published(allowed_.network, path->card()))) return error;
+    network.path = std::move(path);
+    engine_networks_.push_back(std::move(network));
+  }
+  return {};
 }
 
 // Joins the ranks of this node, also where TERN_PATH leaves the shared-memory path out, and opens sockets if that path
 // does not reach all ranks.
-Error Wireup::share_memory(bool engines) {
+Error Wireup::share_memory() {
   Launcher& launcher = process_->launcher();
   std::vector<int> local = launcher.local_ranks();
   bool network = !allowed_.network.empty();
@@ -410,7 +414,7 @@ Error Wireup::share_memory(bool engines) {
     }
     setup.ring_bytes = allowed_.shm ? size_t(process_->tunables().shm_ring_bytes) : 1;
     setup.allow_attach = allowed_.shm && process_->tunables().shm_cma != 0;
-    if (engines && allowed_.shm) prepare_engine_memory(setup);
+    if (allowed_.shm) prepare_engine_memory(setup);
     node_ = ShmNode::create(
         setup, [&] { return launcher.fence(); }, no_memory);
     if (no_memory) {
@@ -443,10 +447,7 @@ Error Wireup::share_memory(bool engines) {
 // that have met in the first segment read there how many all of them want.
 void Wireup::prepare_engine_memory(ShmSetup& setup) {
   const uint32_t most = kMostMeetings / uint32_t(setup.candidates.size());
-  // Threads that share one core gain nothing from it, and a call that looks for its message keeps the core from them
-  // (docs/decisions/0011).
-  const bool parallel = share_.cores >= 2 * share_.ranks || process_->tunables().engines >= 0;
-  const uint32_t wanted = parallel ? std::min(wanted_engines(process_->tunables()), most) : 0;
+  const uint32_t wanted = has_parallel_threads() ? std::min(wanted_engines(process_->tunables()), most) : 0;
   for (; setup.engines < wanted; ++setup.engines) {
     ShmSetup own = setup;
     own.engines = 0;
@@ -469,6 +470,8 @@ void Wireup::join_engine_memory() {
     process_->log().info("a message engine reaches no other rank: " + std::string(error.text()));
     node.reset();
   }
+  // Where ranks share memory, an engine without memory would take the network between them.
+  if (allowed_.shm && engine_networks_.size() > engine_nodes_.size()) engine_networks_.resize(engine_nodes_.size());
   process_->share_engine_memory(std::move(engine_nodes_));
 }
 
@@ -498,6 +501,8 @@ void Wireup::add_network_paths(bool shared_memory) {
     }
   }
   if (scheduler_) process_->add_path(std::move(scheduler_));
+  for (EngineNetwork& network : engine_networks_) network.poll_interval = shared_memory ? seldom : 1;
+  process_->give_engine_networks(std::move(engine_networks_));
 }
 
 // The words stay mapped as long as the process has the node's memory, longer than the path has timers.
@@ -534,8 +539,9 @@ void Wireup::warn_of_unused() {
 
 Error Wireup::run(const RankContext& context, std::unique_ptr<Process>& result) {
   if (Error error = begin(context)) return error;
+  engines_ = context.engines;
   if (process_->world_size() > 1) {
-    if (Error error = share_memory(context.engines)) return error;
+    if (Error error = share_memory()) return error;
   }
   know_other_jobs();
   process_->add_path(std::make_unique<SelfPath>(process_->peers().me(), process_->sink()));

@@ -45,6 +45,7 @@ void Helper::begin() {
     handler_ = std::make_unique<EventHandler>(
         rank_.progress, *port_, [this, always, windows_only] { return needed(always, windows_only); },
         shares_cores ? EventLimits::shared_cores() : EventLimits(), every_arrival ? Arrivals::all : Arrivals::outside);
+    if (rank_.engines) handler_->count_short_calls([&engines = *rank_.engines] { return engines.calls(); });
     port_->start(*handler_);
   } catch (const std::system_error& error) {
     handler_.reset();

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/tunables.h"
+#include "p2p/engines.h"
 #include "p2p/point_to_point.h"
 #include "partitioned/environment.h"
 #include "process/node_ranks.h"
@@ -28,6 +29,7 @@ class Helper {
     Driving& driving;
     ProgressEngine& progress;
     PointToPoint& p2p;
+    const std::unique_ptr<Engines>& engines;  ///< null: none, as long as it helps
     partitioned::Environment& partitioned;
     const std::unique_ptr<rma::Environment>& windows;  ///< null until there are any
     const PeerTable& peers;

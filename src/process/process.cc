@@ -25,7 +25,7 @@ Process::Process(ProcessParts parts)
       partitioned_(p2p_),
       hang_watch_(launcher_->rank(), *clock_, p2p_, tunables_.hang_report_s),
       node_(launcher_->local_ranks(), peers_, environment_),
-      helper_({tunables_, log_, *lock_, progress_, p2p_, partitioned_, windows_, peers_, node_, paths_},
+      helper_({tunables_, log_, *lock_, progress_, p2p_, engines_, partitioned_, windows_, peers_, node_, paths_},
               std::move(parts.make_event_port)),
       jobs_(progress_, *launcher_, tunables_, *clock_) {
   progress_.set_wait_observer(&hang_watch_);
@@ -49,9 +49,12 @@ Engines* Process::make_engines(Counters* counters) {
   for (uint32_t i = 0; i < engine_nodes_.size(); ++i) {
     Engine& engine = (*engines_)[i];
     if (!engine_nodes_[i]) continue;
-    engine.add_path(std::make_unique<ShmPath>(std::move(engine_nodes_[i]), engine.p2p.sink(), tunables_));
+    engine.add_node_path(std::make_unique<ShmPath>(std::move(engine_nodes_[i]), engine.p2p.sink(), tunables_));
   }
   engine_nodes_.clear();
+  for (uint32_t i = 0; i < std::min<size_t>(count, engine_networks_.size()); ++i)
+    engines_->add_network(std::move(engine_networks_[i]));
+  engine_networks_.clear();
   p2p_.include(*engines_);
   environment_.engines = engines_.get();
   return engines_.get();

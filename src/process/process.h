@@ -72,6 +72,8 @@ class Process {
   /// One segment for each engine; their number is that of the engines. Null: that engine reaches no other rank. Before
   /// make_engines.
   void share_engine_memory(std::vector<std::unique_ptr<ShmNode>> nodes);
+  /// As many as this rank could open; the first ones are used. Before make_engines.
+  void give_engine_networks(std::vector<EngineNetwork> networks) { engine_networks_ = std::move(networks); }
   /// Then they must be made: the other ranks of the node rely on it.
   bool has_engine_memory() const { return !engine_nodes_.empty(); }
   /// There are more ranks than cores on this node.
@@ -129,6 +131,7 @@ class Process {
   ProgressEngine progress_;
   PointToPoint p2p_;
   std::vector<std::unique_ptr<ShmNode>> engine_nodes_;  ///< until the engines are made
+  std::vector<EngineNetwork> engine_networks_;          ///< likewise
   std::unique_ptr<Engines> engines_;
   RankEnvironment environment_;
   partitioned::Environment partitioned_;

@@ -135,7 +135,7 @@ class Driving final : public RankLock {
   struct Helping {
     uint64_t deadline_ns = 0;                ///< of the paths, as the timer was last set for it; armed for the helper
     std::atomic<uint64_t> timer_ends_ns{0};  ///< clock time; in the past: it is not set
-    std::atomic<uint32_t> seen_turns{0};     ///< the lock's turns when the timer was set, by its setter
+    std::atomic<uint32_t> seen_turns{0};     ///< the lock's turns and short calls when the timer was set, by its setter
   } helping;
 
  private:

@@ -96,6 +96,7 @@ class EngineGate {
   void open_at_first() { open_.store(true, std::memory_order_relaxed); }
   bool is_open() const { return open_.load(std::memory_order_relaxed); }
   bool is_retired() const { return retired_; }
+  bool is_visited() const { return visitors_ != 0; }
 
  private:
   BiasedMutex mutex_;

@@ -44,7 +44,7 @@ void EventHandler::carry_out(const Action& action) {
 // The timer ends if the application neither enters nor leaves the library meanwhile. Called inside the library.
 void EventHandler::watch_timer(uint64_t grace_ns) {
   TERN_DEBUG_ASSERT(grace_ns != 0);
-  driving_.helping.seen_turns.store(driving_.turns_outside(), std::memory_order_relaxed);
+  driving_.helping.seen_turns.store(driving_.turns_outside() + short_calls(), std::memory_order_relaxed);
   driving_.wake_source().store(WakeSource::timer, std::memory_order_relaxed);
   set_timer(grace_ns);
 }
@@ -191,7 +191,7 @@ void EventHandler::stop_watching_paths() {
 
 Woken EventHandler::on_wake(bool tick, bool ready) {
   const WakeSource watch = driving_.wake_source().load(std::memory_order_relaxed);
-  const uint32_t turns = driving_.turns();
+  const uint32_t turns = driving_.turns() + short_calls();
   const bool stayed_away = turns == driving_.helping.seen_turns.load(std::memory_order_relaxed);
   const Action action = policy_.on_wake(watch, tick, ready, stayed_away);
   if (action.step == Step::nothing) return Woken::idle;

@@ -46,6 +46,10 @@ class EventHandler final : public Successor, public EventClient {
   EventHandler(const EventHandler&) = delete;
   EventHandler& operator=(const EventHandler&) = delete;
 
+  /// How many calls of the application took no lock, modulo 2^32: who makes such calls is not away. By any thread.
+  /// Before the port starts.
+  void count_short_calls(std::function<uint32_t()> count) { short_calls_ = std::move(count); }
+
   // --- The application (driving.h).
   /// After many empty questions in a short time it is not asked again for a while; instead the timer runs.
   Need need() override;
@@ -89,11 +93,13 @@ class EventHandler final : public Successor, public EventClient {
   bool end_watch(WakeSource which);
   void set_timer(uint64_t after_ns);
   void let_timer_end_by(uint64_t latest_ns);
+  uint32_t short_calls() const { return short_calls_ ? short_calls_() : 0; }
 
   ProgressEngine& engine_;
   Driving& driving_;
   EventPort& port_;
   const std::function<Need()> needed_;
+  std::function<uint32_t()> short_calls_;  ///< null: there are none
   const EventLimits limits_;
   const Arrivals handles_;
   EventPolicy policy_;

@@ -67,19 +67,34 @@ std::unique_ptr<Path> make_udp(Process& process, Sink& sink, Machine::Rank& rank
   return path;
 }
 
-std::unique_ptr<Path> make_tcp(Process& process, Sink& sink, Machine::Rank& rank) {
+std::unique_ptr<Path> make_tcp_by(const std::string& card_key, Process& process, Sink& sink, Machine::Rank& rank) {
   TcpOptions options;
   options.peers = &process.peers();
   Error error;
   auto path = TcpPath::create(
       options, process.tunables(), rank.make_stream_port(), process.clock(), sink,
-      [&launcher = process.launcher()](PeerId peer, std::string& card) {
-        return launcher.get(int(peer), "tcp-card", card);
+      [&launcher = process.launcher(), card_key](PeerId peer, std::string& card) {
+        return launcher.get(int(peer), card_key, card);
       },
       error);
   throw_if(error, "tcp path");
-  throw_if(process.launcher().put("tcp-card", path->card()), "wire-up");
+  throw_if(process.launcher().put(card_key, path->card()), "wire-up");
   return path;
+}
+
+std::unique_ptr<Path> make_tcp(Process& process, Sink& sink, Machine::Rank& rank) {
+  return make_tcp_by("tcp-card", process, sink, rank);
+}
+
+// Only if the tunable asks for them, as add_shm.
+void add_engine_networks(Process& process, Machine::Rank& rank) {
+  std::vector<EngineNetwork> networks;
+  for (int64_t i = 1; i <= process.tunables().engines; ++i) {
+    EngineNetwork network{rank.make_clock(), std::make_unique<LaterSink>(), nullptr};
+    network.path = make_tcp_by("tcp-card-" + std::to_string(i), process, *network.sink, rank);
+    networks.push_back(std::move(network));
+  }
+  process.give_engine_networks(std::move(networks));
 }
 
 // As process/connect.cc does on a real node.
@@ -111,6 +126,7 @@ void add_network_paths(Process& process, Machine::Rank& rank) {
   if (options.udp && !options.udp_first) wanted.push_back(make_udp);
   if (options.tcp && !options.tcp_first) wanted.push_back(make_tcp);
   if (wanted.size() == 1) {
+    if (options.tcp) add_engine_networks(process, rank);
     process.add_path(rank.with_faults(wanted[0](process, process.sink(), rank), process.clock()));
     return;
   }

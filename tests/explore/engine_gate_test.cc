@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "progress/work_left.h"
 #include "tests/explore/pieces.h"
 
 namespace tern::explore {
@@ -190,6 +191,38 @@ TEST(EngineGate, WhoWaitsIsCalled) {
     execution.finally([=] { require(rank->count_all() == 2, "each was inside"); });
   };
   must_hold("EngineGate, a thread that waits", bounds, program);
+}
+
+// Short calls leave something to do; the rank asks, and polls if there is something. What is left last is not
+// forgotten.
+TEST(WorkLeft, TheRankSeesItOrIsTold) {
+  struct Shared {
+    WorkLeft left;
+    HandOverMutex lock{kNone};
+    std::atomic<Need> known{Need::nothing};  ///< what the rank has acted on last
+  };
+  const Bounds bounds{.preemptions = preemptions(2), .old_values = 2};
+  must_hold("WorkLeft, a call and a rank that asks", bounds, [](Execution& execution) {
+    auto shared = std::make_shared<Shared>();
+    execution.share(shared.get(), sizeof(Shared));
+    execution.thread([=] {
+      for (const Need need : {Need::now, Need::nothing, Need::now}) {
+        if (!shared->left.leave(need)) continue;
+        shared->lock.lock();
+        shared->left.note_told();
+        shared->known = Need::now;
+        shared->lock.unlock();
+      }
+    });
+    execution.thread([=] {
+      for (int i = 0; i < 2; ++i) {
+        shared->lock.lock();
+        shared->known = shared->left.ask();
+        shared->lock.unlock();
+      }
+    });
+    execution.finally([=] { require(shared->known == Need::now, "somebody polls for what is left"); });
+  });
 }
 
 }  // namespace

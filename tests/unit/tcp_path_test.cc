@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "datatype/construct.h"
 #include "datatype/predefined.h"
@@ -50,6 +51,66 @@ TEST(TcpPath, SizesAroundEveryBoundary) {
     EXPECT_EQ(world[1].sink.arrivals[i].header.tag, int(i));
     EXPECT_TRUE(world[1].sink.arrivals[i].bytes == pattern(sizes[i], sizes[i])) << sizes[i];
   }
+}
+
+// For a thread that has the path alone: what else has come stays where it is, in order.
+TEST(TcpPath, ShortPollsTakeEagerMessagesAndLeaveTheRest) {
+  TcpWorld world(2);
+  auto& arrivals = world[1].sink.arrivals;
+  EXPECT_FALSE(world.path(0).may_send_shortly(world.path(0).lane(1), 8)) << "there is no connection yet";
+  EXPECT_EQ(world.path(1).poll_shortly(), -1) << "nor any to look at";
+  world.send(0, 1, 0, "first");
+  ASSERT_TRUE(world.until([&] { return arrivals.size() == 1; }));
+  EXPECT_TRUE(world.path(0).may_send_shortly(world.path(0).lane(1), 8));
+
+  const auto poll_shortly = [&](size_t wanted) {
+    const uint64_t end = world.clock.now_ns() + uint64_t(kPatience * 1e10);
+    int last = 0;
+    while (arrivals.size() < wanted && last >= 0 && world.clock.now_ns() < end) last = world.path(1).poll_shortly();
+    return last;
+  };
+  // Long enough to come in parts, too.
+  world.send(0, 1, 1, "second");
+  world.send(0, 1, 2, pattern(100'000, 3));
+  std::thread sender([&] {
+    while (arrivals.size() < 3) world.path(0).poll();
+  });
+  EXPECT_GE(poll_shortly(3), 0);
+  sender.join();
+  ASSERT_EQ(arrivals.size(), 3u);
+  EXPECT_TRUE(arrivals[2].bytes == pattern(100'000, 3));
+
+  const wire::Header rts{.kind = wire::Kind::rts, .tag = 4};
+  world.send(0, 1, 3, "third");
+  ASSERT_TRUE(world.path(0).try_send(world.path(0).lane(1), rts, "rts", 3));
+  world.send(0, 1, 5, "fourth");
+  world.path(0).poll();
+  EXPECT_EQ(poll_shortly(6), -1);
+  EXPECT_EQ(arrivals.size(), 4u);
+  EXPECT_EQ(world.path(1).poll_shortly(), -1) << "until a whole poll has come";
+  EXPECT_EQ(world.path(1).unsent_hint(), Need::now);
+  EXPECT_FALSE(world.path(1).arm());
+  world.path(1).poll();
+  ASSERT_EQ(arrivals.size(), 6u);
+  EXPECT_EQ(arrivals[4].header.kind, wire::Kind::rts);
+  EXPECT_EQ(arrivals[5].bytes, "fourth");
+  EXPECT_EQ(world.path(1).poll_shortly(), 0);
+}
+
+// The end of a connection, too.
+TEST(TcpPath, ShortPollsLeaveTheEndOfAConnection) {
+  TcpWorld world(2);
+  world.send(0, 1, 0, "first");
+  ASSERT_TRUE(world.until([&] { return world[1].sink.arrivals.size() == 1; }));
+  world.cards[0] = world.path(0).card();
+  world[0].path->abort();
+  world[0].path.reset();
+  const uint64_t end = world.clock.now_ns() + uint64_t(kPatience * 1e10);
+  while (world.path(1).poll_shortly() >= 0 && world.clock.now_ns() < end) {
+  }
+  EXPECT_EQ(world.path(1).poll_shortly(), -1);
+  EXPECT_TRUE(world[1].sink.lost.empty());
+  ASSERT_TRUE(world.until([&] { return world[1].sink.lost.count(0) == 1; }));
 }
 
 // What each pair of ranks has sent each other, and the check that exactly that arrived, in order.

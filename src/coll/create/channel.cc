@@ -106,7 +106,7 @@ Flow Channel::broadcast(int root, Words& words) const {
 }
 
 // Up the binomial tree of `broadcast` with root 0, and down again.
-Flow Channel::sum(std::span<uint64_t> words) const {
+Flow Channel::join_all(std::span<uint64_t> words, Join join) const {
   int n = size();
   Words child(words.size());
   int bit = 1;
@@ -114,13 +114,21 @@ Flow Channel::sum(std::span<uint64_t> words) const {
     if (rank_ + bit >= n) continue;
     Error error = co_await receive(rank_ + bit, child);
     if (error) co_return std::move(error);
-    for (size_t i = 0; i < words.size(); ++i) words[i] += child[i];
+    for (size_t i = 0; i < words.size(); ++i) words[i] = join(words[i], child[i]);
   }
   if (rank_ != 0) {
     Error error = co_await send(rank_ - bit, words);
     if (error) co_return std::move(error);
   }
   co_return co_await broadcast(0, words);
+}
+
+Flow Channel::sum(std::span<uint64_t> words) const {
+  return join_all(words, [](uint64_t a, uint64_t b) { return a + b; });
+}
+
+Flow Channel::smallest(uint64_t& word) const {
+  return join_all(std::span<uint64_t>(&word, 1), [](uint64_t a, uint64_t b) { return std::min(a, b); });
 }
 
 // Bruck: in the round of distance k a rank has the blocks of itself and the k - 1 after it. It sends them to the rank k

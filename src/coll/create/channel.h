@@ -54,8 +54,9 @@ class Channel {
   Flow broadcast(int root, Words& words) const;
   /// `mine` of every member, by index, one after the other; all have equally many words.
   Flow allgather(std::span<const uint64_t> mine, Words& all) const;
-  /// The sum over all members, word by word, to all.
+  /// The sum over all members, word by word, to all; the smallest word of all.
   Flow sum(std::span<uint64_t> words) const;
+  Flow smallest(uint64_t& word) const;
   /// From the member that sends first.
   Flow receive_any(std::span<uint64_t> words) const;
 
@@ -64,6 +65,8 @@ class Channel {
 
  private:
   Request* start_receive(int from, std::span<uint64_t> words) const;
+  using Join = uint64_t (*)(uint64_t, uint64_t);
+  Flow join_all(std::span<uint64_t> words, Join join) const;
   int number(int index) const { return members_.empty() ? index : members_[size_t(index)]; }
 
   PointToPoint* p2p_;

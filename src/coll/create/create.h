@@ -57,7 +57,8 @@ Error merge(const Maker& maker, Communicator& inter, bool high, Ref<Communicator
 
 /// A communicator of `group` with its context known: no messages. For those (topologies) that have one to
 /// spare.
-Ref<Communicator> make_intra(const Maker& maker, uint64_t context, Ref<Group> group);
+/// `network_engines`: as Communicator.
+Ref<Communicator> make_intra(const Maker& maker, uint64_t context, Ref<Group> group, uint32_t network_engines = 0);
 
 /// Every member's words, by rank; intracommunicators only. For creation with more to agree on (distributed
 /// graphs).

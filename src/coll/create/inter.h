@@ -21,15 +21,16 @@ uint64_t bootstrap_context(std::string_view string_tag, uint64_t group_hash);
 /// A number that equal groups have in common in every process.
 uint64_t hash_of(const Maker& maker, const Group& group);
 
-/// What a member of a split sends to the others: colour, key, a context for the new communicator, and one for
-/// the local intracommunicator of a new intercommunicator. Every member proposes; the proposal of a colour's first
-/// member counts.
+/// What a member of a split sends to the others: colour, key, a context for the new communicator, and, if that is an
+/// intercommunicator, one for its local intracommunicator, else Engines::over_network. Every member proposes contexts;
+/// the proposal of a colour's first member counts.
 using SplitWords = std::array<uint64_t, 4>;
 SplitWords split_words(const Maker& maker, int64_t color, int key, bool inter);
-/// One colour of a split: its members in order, and what the first of them proposed.
+/// One colour of a split: its members in order, what the first of them proposed, and the fewest engines of one.
 struct SplitGroup {
   Ref<Group> group;
   uint64_t context, local_context;
+  uint32_t network_engines;
 };
 /// `words`: SplitWords of every member of `from`, by rank.
 SplitGroup split_group(const Group& from, const Words& words, int64_t color);

@@ -5,15 +5,36 @@
 #include "coll/create/create.h"
 #include "coll/create/inter.h"
 #include "comm/context.h"
+#include "p2p/engines.h"
 
 namespace tern::create {
 
 namespace {
 
-/// Context for a new communicator of the channel's members: the first one makes it.
-Flow agree_context(const Maker& maker, Channel channel, uint64_t& context) {
-  if (channel.rank() == 0) context = maker.new_context();
-  co_return co_await channel.broadcast(0, std::span<uint64_t>(&context, 1));
+/// What the members of a new communicator must agree on.
+struct Agreement {
+  uint64_t context = 0;
+  uint32_t network_engines = 0;
+};
+
+/// How many message engines this rank has for messages of these members over a network.
+uint32_t network_engines_for(const Maker& maker, const Group& group) {
+  const Engines* engines = maker.environment.engines;
+  if (!engines || engines->over_network() == 0) return 0;
+  for (int i = 0; i < group.size(); ++i) {
+    if (!maker.peers.in_my_job(group.peer(i))) return 0;
+  }
+  return engines->over_network();
+}
+
+/// Among the channel's members: the first one makes the context. If it has engines, all tell how many they have.
+Flow agree(const Maker& maker, Channel channel, const Group& group, Agreement& agreement) {
+  uint64_t engines = network_engines_for(maker, group);
+  uint64_t words[2] = {channel.rank() == 0 ? maker.new_context() : 0, engines};
+  Error error = co_await channel.broadcast(0, words);
+  if (!error && words[1] != 0) error = co_await channel.smallest(engines);
+  agreement = {words[0], words[1] != 0 ? uint32_t(engines) : 0};
+  co_return std::move(error);
 }
 
 /// The ranks in `numbering` of the members of `group`. Error: one that is not there.
@@ -28,9 +49,9 @@ Error members_of(const Group& group, const Group& numbering, std::vector<int>& r
 
 // The context is set when it is known.
 Flow duplicate_intra(Maker maker, Ref<Communicator> fresh, Channel channel) {
-  uint64_t context = 0;
-  Error error = co_await agree_context(maker, channel, context);
-  if (!error) fresh->set_context(context);
+  Agreement agreed;
+  Error error = co_await agree(maker, channel, fresh->group(), agreed);
+  if (!error) fresh->set_context(agreed.context, agreed.network_engines);
   co_return std::move(error);
 }
 
@@ -50,7 +71,7 @@ uint64_t hash_text(std::string_view text) {
 struct SplitEntry {
   int64_t color;
   int key;
-  uint64_t context, local_context;
+  uint64_t context, fourth;
   static SplitEntry read(const Words& words, int rank) {
     const uint64_t* at = words.data() + size_t(rank) * std::tuple_size_v<SplitWords>;
     return {int64_t(at[0]), int(int64_t(at[1])), at[2], at[3]};
@@ -59,8 +80,8 @@ struct SplitEntry {
 
 }  // namespace
 
-Ref<Communicator> make_intra(const Maker& maker, uint64_t context, Ref<Group> group) {
-  return Ref<Communicator>::adopt(new Communicator(maker.environment, context, std::move(group), {}));
+Ref<Communicator> make_intra(const Maker& maker, uint64_t context, Ref<Group> group, uint32_t network_engines) {
+  return Ref<Communicator>::adopt(new Communicator(maker.environment, context, std::move(group), {}, network_engines));
 }
 
 Error duplicate(const Maker& maker, Communicator& comm, Ref<Communicator>& result) {
@@ -80,10 +101,10 @@ Error create(const Maker& maker, Communicator& comm, Group& group, Ref<Communica
   // Members of other groups, or of none, take part by counting one more collective operation.
   int tag = comm.next_collective_tag();
   if (group.rank() == kUndefined) return {};
-  uint64_t context = 0;
+  Agreement agreed;
   Channel channel(maker, comm.group(), comm.context(Communicator::Plane::internal), tag, std::move(ranks));
-  if (Error error = run(maker.environment.p2p, agree_context(maker, channel, context))) return error;
-  result = make_intra(maker, context, Ref<Group>::share(&group));
+  if (Error error = run(maker.environment.p2p, agree(maker, channel, group, agreed))) return error;
+  result = make_intra(maker, agreed.context, Ref<Group>::share(&group), agreed.network_engines);
   return {};
 }
 
@@ -91,10 +112,10 @@ Error create_group(const Maker& maker, Communicator& comm, Group& group, int tag
   if (group.rank() == kUndefined) return {};
   std::vector<int> ranks;
   if (Error error = members_of(group, comm.group(), ranks)) return error;
-  uint64_t context = 0;
+  Agreement agreed;
   Channel channel(maker, comm.group(), comm.context(Communicator::Plane::tagged), tag, std::move(ranks));
-  if (Error error = run(maker.environment.p2p, agree_context(maker, channel, context))) return error;
-  result = make_intra(maker, context, Ref<Group>::share(&group));
+  if (Error error = run(maker.environment.p2p, agree(maker, channel, group, agreed))) return error;
+  result = make_intra(maker, agreed.context, Ref<Group>::share(&group), agreed.network_engines);
   return {};
 }
 
@@ -112,31 +133,36 @@ uint64_t hash_of(const Maker& maker, const Group& group) {
 Error create_from_group(const Maker& maker, Group& group, std::string_view string_tag, Ref<Communicator>& result) {
   if (group.size() == 0) return {};
   if (group.rank() == kUndefined) return Error(ErrorClass::group, "this process is not in the group");
-  uint64_t context = 0;
+  Agreement agreed;
   Channel channel(maker, group,
                   bootstrap_context(string_tag, hash_of(maker, group)) | uint64_t(Communicator::Plane::internal), 0);
-  if (Error error = run(maker.environment.p2p, agree_context(maker, channel, context))) return error;
-  result = make_intra(maker, context, Ref<Group>::share(&group));
+  if (Error error = run(maker.environment.p2p, agree(maker, channel, group, agreed))) return error;
+  result = make_intra(maker, agreed.context, Ref<Group>::share(&group), agreed.network_engines);
   return {};
 }
 
 SplitGroup split_group(const Group& from, const Words& words, int64_t color) {
   std::vector<std::pair<int, int>> order;  // (key, rank)
+  uint64_t smallest = ~uint64_t{0};
   for (int rank = 0; rank < from.size(); ++rank) {
     SplitEntry entry = SplitEntry::read(words, rank);
-    if (entry.color == color) order.push_back({entry.key, rank});
+    if (entry.color != color) continue;
+    order.push_back({entry.key, rank});
+    smallest = std::min(smallest, entry.fourth);
   }
   std::sort(order.begin(), order.end());
   std::vector<PeerId> peers;
   for (auto [key, rank] : order) peers.push_back(from.peer(rank));
   SplitEntry first = order.empty() ? SplitEntry{} : SplitEntry::read(words, order[0].second);
-  return {Group::of(from.me(), std::move(peers)), first.context, first.local_context};
+  return {Group::of(from.me(), std::move(peers)), first.context, first.fourth, uint32_t(smallest)};
 }
 
 SplitWords split_words(const Maker& maker, int64_t color, int key, bool inter) {
-  bool member = color != kNoColor;
-  return {uint64_t(color), uint64_t(int64_t(key)), member ? maker.new_context() : 0,
-          member && inter ? maker.new_context() : 0};
+  if (color == kNoColor) return {uint64_t(color), uint64_t(int64_t(key)), 0, 0};
+  const uint64_t context = maker.new_context();
+  const Engines* engines = maker.environment.engines;
+  const uint64_t fourth = inter ? maker.new_context() : engines ? engines->over_network() : 0;
+  return {uint64_t(color), uint64_t(int64_t(key)), context, fourth};
 }
 
 Error split(const Maker& maker, Communicator& comm, int64_t color, int key, Ref<Communicator>& result) {
@@ -146,7 +172,8 @@ Error split(const Maker& maker, Communicator& comm, int64_t color, int key, Ref<
   if (Error error = allgather(maker, comm, split_words(maker, color, key, false), all)) return error;
   if (color == kNoColor) return {};
   SplitGroup mine = split_group(comm.group(), all, color);
-  result = make_intra(maker, mine.context, std::move(mine.group));
+  const bool one_job = network_engines_for(maker, *mine.group) != 0;
+  result = make_intra(maker, mine.context, std::move(mine.group), one_job ? mine.network_engines : 0);
   return {};
 }
 

@@ -120,7 +120,13 @@ bool TcpPath::withdraw(SendOperation& operation) {
 int TcpPath::poll() {
   watched_.forget_retired();
   traffic_.begin_poll();
-  int handled = traffic_.read_hot([this](Link& link) { return receive(link); });
+  int handled = 0;
+  // Since a connection was left to this poll, only messages were sent: it is still there.
+  if (const auto [link, state] = std::exchange(left_, {}); link) [[unlikely]] {
+    const bool goes_on = state == TcpInbound::State::left || state == TcpInbound::State::waits;
+    handled = goes_on ? receive(*link) : after(*link, state);
+  }
+  handled += traffic_.read_hot([this](Link& link) { return receive(link); });
   handled += traffic_.retry();
   if (traffic_.look_at_all()) handled += poll_events();
   if (peers_.any_doomed()) handled += lose_doomed();
@@ -156,16 +162,38 @@ int TcpPath::poll_events() {
   return handled;
 }
 
+// Connections only: no call of a peer, no card of one, no end of a connection, no timer.
+int TcpPath::poll_shortly() {
+  if (left_.link || !traffic_.has_hot()) return -1;
+  traffic_.begin_poll();
+  const int handled = traffic_.read_hot([this](Link& link) {
+    int its = 0;
+    if (left_.link) return its;
+    const TcpInbound::State state = traffic_.receive(link, its, TcpInbound::Wanted::eager);
+    if (state != TcpInbound::State::idle && state != TcpInbound::State::more) left_ = {&link, state};
+    return its;
+  });
+  (void)traffic_.retry();
+  return left_.link ? -1 : handled;
+}
+
 int TcpPath::receive(Link& link) {
-  Stream& stream = *link.stream;
-  Peer& peer = stream.peer;
   int handled = 0;
+  Stream& stream = *link.stream;
   const TcpInbound::State state = traffic_.receive(link, handled);
   if (stream.link != &link) return handled;  // the sink has sent, and found the connection broken
+  return handled + after(link, state);
+}
+
+// What a connection's bytes have come to.
+int TcpPath::after(Link& link, TcpInbound::State state) {
+  Peer& peer = link.stream->peer;
+  int handled = 0;
   switch (state) {
     case TcpInbound::State::idle:
     case TcpInbound::State::more:
-    case TcpInbound::State::waits: break;
+    case TcpInbound::State::waits:
+    case TcpInbound::State::left: break;
     case TcpInbound::State::ended:
     case TcpInbound::State::broken:
     case TcpInbound::State::unsound:

@@ -77,8 +77,12 @@ class TcpPath final : public CountingPath {
   void give_up(Lane& lane) override;
   bool reopen(Lane& lane, uint32_t incarnation) override;
   int poll() override;
+  int poll_shortly() override;
+  bool may_send_shortly(const Lane& lane, size_t bytes) const override {
+    return bytes < stripe_bytes_ && static_cast<const Peer&>(lane).connected();
+  }
   int wait_fd() const override { return port_->descriptor(); }
-  bool arm() override { return !peers_.any_doomed() && traffic_.arm(); }
+  bool arm() override { return !left_.link && !peers_.any_doomed() && traffic_.arm(); }
   void disarm() override { traffic_.disarm(); }
   uint64_t next_deadline_ns() const override {
     return std::min(traffic_.next_deadline_ns(), connector_.next_deadline_ns());
@@ -87,7 +91,7 @@ class TcpPath final : public CountingPath {
   bool has_unsent() const override;
   void tell_on_the_way(std::vector<InTransit>& all) override;
   Need unsent_hint() const override {
-    return connector_.calling() || peers_.any_doomed() ? Need::now : traffic_.unsent_hint();
+    return left_.link || connector_.calling() || peers_.any_doomed() ? Need::now : traffic_.unsent_hint();
   }
   void count_into(Counters& counters) override {
     CountingPath::count_into(counters);
@@ -115,6 +119,7 @@ class TcpPath final : public CountingPath {
   // tcp_path.cc
   int poll_events();
   int receive(Link& link);
+  int after(Link& link, TcpInbound::State state);
   int receive_waiting(Peer& peer);
 
   // tcp_close.cc
@@ -142,6 +147,11 @@ class TcpPath final : public CountingPath {
   tcp::Connector connector_;
   tcp::Stripes stripes_;
   tcp::LinkMonitor link_watch_;
+  /// What poll_shortly has left to poll: a connection, and what was found there.
+  struct {
+    Link* link = nullptr;
+    TcpInbound::State state = TcpInbound::State::idle;
+  } left_;
 };
 
 }  // namespace tern

@@ -92,6 +92,8 @@ class alignas(64) Endpoint {
   /// peer's next message, eager or an rts.
   [[gnu::cold, gnu::noinline]] void settle_credit();
 
+  /// As Path.
+  bool may_send_shortly(size_t bytes) const { return peeks_ || (path_ && path_->may_send_shortly(*lane_, bytes)); }
   bool lost() const { return path_ == nullptr; }
   const PathProperties& properties() const { return path_->properties(); }
   /// For what the path offers beside messages.
@@ -167,6 +169,8 @@ class Endpoints {
       return *table_[peer];
     return make(peer);
   }
+  /// Null: there is none yet.
+  Endpoint* find(PeerId peer) const { return peer < table_.size() ? table_[peer] : nullptr; }
   /// Of an arrival.
   Endpoint& of(Lane& lane) {
     if (lane.owner) [[likely]]
