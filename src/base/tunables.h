@@ -197,8 +197,8 @@ namespace tern {
     "that knows no nodes, which costs time; info key tern_reproducible for one communicator") \
   X(engines, -1, -1, 8, "engines", false, \
     "with MPI_THREAD_MULTIPLE: message engines of a rank, over which communicators are spread, so that threads with " \
-    "communicators of their own do not wait for each other; -1: twice as many as the rank has cores, at most 8; 0: " \
-    "none") \
+    "communicators of their own do not wait for each other, over memory and TCP; -1: twice as many as the rank has " \
+    "cores, at most 8, if it has two cores; 0: none") \
   X(hang_report_s, 0, 0, 1'000'000, "seconds", false, \
     "a rank blocked for this long prints what it waits for; 0: only on a signal") \
   X(check_arguments, 1, 0, 1, "", false, \

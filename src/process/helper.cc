@@ -55,7 +55,7 @@ void Helper::begin() {
     return;
   }
   rank_.driving.set_successor(handler_.get());
-  rank_.paths.set_helped(true);
+  set_helped(true);
 }
 
 void Helper::end() {
@@ -67,7 +67,12 @@ void Helper::end() {
   rank_.driving.come_back(depth);
   handler_.reset();
   port_.reset();
-  rank_.paths.set_helped(false);
+  set_helped(false);
+}
+
+void Helper::set_helped(bool helped) {
+  if (rank_.engines) rank_.engines->close();
+  rank_.paths.set_helped(helped);
 }
 
 }  // namespace tern

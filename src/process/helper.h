@@ -45,6 +45,7 @@ class Helper {
 
  private:
   bool some_peer_needs_it() const;
+  void set_helped(bool helped);
   Need needed(bool always, bool windows_only) const;
 
   const Rank rank_;

@@ -32,6 +32,7 @@ std::string Paths::describe(int ranks) const {
 std::vector<std::string> Paths::on_the_way(int ranks) const {
   std::vector<InTransit> all;
   for (auto& path : all_) path->tell_on_the_way(all);
+  for (Path* path : of_engines_) path->tell_on_the_way(all);
   std::vector<std::string> lines;
   for (const InTransit& way : all) {
     const bool ours = way.peer < PeerId(ranks);

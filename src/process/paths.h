@@ -15,6 +15,9 @@ class Paths {
     if (helped_) path->set_helped(true);  // one that is added later, to meet another job
     all_.push_back(std::move(path));
   }
+  /// A message engine's over a network: helped and told of as the others, only while its engine is closed. Not owned;
+  /// as long-lived as this.
+  void add_of_engine(Path& path) { of_engines_.push_back(&path); }
   /// The best that reaches it; null: none.
   Path* to(PeerId peer) const {
     for (const auto& path : all_) {
@@ -26,6 +29,7 @@ class Paths {
   void set_helped(bool helped) {
     helped_ = helped;
     for (auto& path : all_) path->set_helped(helped);
+    for (Path* path : of_engines_) path->set_helped(helped);
   }
   /// "shm, tcp".
   std::string names() const;
@@ -37,6 +41,7 @@ class Paths {
 
  private:
   std::vector<std::unique_ptr<Path>> all_;
+  std::vector<Path*> of_engines_;
   bool helped_ = false;
 };
 

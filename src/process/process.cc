@@ -55,6 +55,7 @@ Engines* Process::make_engines(Counters* counters) {
   for (uint32_t i = 0; i < std::min<size_t>(count, engine_networks_.size()); ++i)
     engines_->add_network(std::move(engine_networks_[i]));
   engine_networks_.clear();
+  for (uint32_t i = 0; i < engines_->over_network(); ++i) paths_.add_of_engine(*(*engines_)[i].network.path);
   p2p_.include(*engines_);
   environment_.engines = engines_.get();
   return engines_.get();
@@ -109,9 +110,13 @@ Error Process::finish() {
 
 void Process::let_watch_tell(std::function<std::string()> place, std::function<std::string()> collective) {
   hang_watch_.set_surroundings({launcher_->report_descriptor(), std::move(place), std::move(collective),
-                                [this] { return paths_.on_the_way(world_size()); },
-                                [this] { return only_messages_end_waits(); }});
+                                [this] { return on_the_way(); }, [this] { return only_messages_end_waits(); }});
   progress_.watch(hang_watch_.wake_descriptor());
+}
+
+std::vector<std::string> Process::on_the_way() {
+  if (engines_) engines_->close();
+  return paths_.on_the_way(world_size());
 }
 
 // Other threads may complete what this one waits for, other jobs may connect, files may be read in the background.

@@ -119,6 +119,7 @@ class Process {
 
  private:
   bool only_messages_end_waits() const;
+  std::vector<std::string> on_the_way();
 
   Tunables tunables_;
   Log log_;
