@@ -77,7 +77,7 @@ struct Patience {
   uint32_t yields = 0;  ///< of the core, for another thread or rank that waits for it; then it is inside again
 
   uint32_t looks_for(const Engine& engine, PeerId from) const {
-    return engine.asks_kernel(from) ? (looks + limits_of(Look::part).looks - 1) / limits_of(Look::part).looks : looks;
+    return engine.asks_kernel(from) ? 1 : looks;
   }
 };
 Patience patience_of_waiting(const World& world) {

@@ -22,9 +22,9 @@ bool EnginePoll::is_closed() const { return !engine_.gate.is_open(); }
 
 int EnginePoll::poll() {
   if (is_closed()) {
-    // A look into the network asks the kernel: seldom where no call waits.
-    if (!path_.properties().peek && !engine_.gate.is_visited() && ++skipped_ % limits_of(Look::part).looks != 0)
-      return 0;
+    // A look into the network asks the kernel: seldom where no call waits, and nothing is to be sent.
+    const bool idle = !path_.properties().peek && !engine_.gate.is_visited() && path_.unsent_hint() != Need::now;
+    if (idle && ++skipped_ % limits_of(Look::part).looks != 0) return 0;
     const int done = path_.poll();
     note_held();
     return done;
