@@ -106,7 +106,6 @@ struct alignas(128) Engine {
 
   /// Over memory.
   bool reaches_on_node(PeerId peer) const { return self.reaches(peer) || (node.path && node.path->reaches(peer)); }
-  bool has_network() const { return network.path != nullptr; }
   /// Whether a message from there may come while no thread of this rank is inside. kNoPeer: from anywhere.
   bool comes_by_itself(PeerId from) const { return (node.path || network.path) && !self.reaches(from); }
   /// Whether to look for it costs a system call.
