@@ -45,8 +45,6 @@ std::string text(const char* maybe) { return maybe ? maybe : ""; }
 constexpr size_t kHeadBytes = 64, kRxmPieceBytes = 16 * 1024 + kHeadBytes,
                  kRxmStreamedBytes = kStreamedPartBytes + kHeadBytes;
 static_assert(wire::kOfiMaxHeadBytes <= kHeadBytes);
-/// Of ofi_rxd, on their way to a peer.
-constexpr int kRxdPackets = 16;
 
 uint32_t api_of(const FiLibrary& library) { return std::min(library.version(), kNewestApi); }
 
@@ -233,16 +231,11 @@ const Candidate& pick(const std::vector<Candidate>& found, int local_rank) {
 // Over TCP it may be told a larger limit, which costs no memory: there is no buffer for each message. (Numbers that no
 // tunable changes, since ranks that differ in them refuse each other.)
 //
-// ofi_rxd has 128 packets of 1.5 KB on their way to a peer, each of which takes 2.3 KB of the socket's 208 KiB there
-// (Linux's default). It sent more than that holds, and repeated what was lost after ever longer pauses, up to a minute.
-// With 16 nothing is lost, also from five peers at once, and long messages are as fast.
-//
 // The thread of the provider sockets polls for 10 ms before it sleeps: time that a rank on its core does not have.
 void tell_libfabric(const Surroundings& surroundings) {
   (void)setenv("FI_UNIVERSE_SIZE", std::to_string(surroundings.ranks + 1).c_str(), 0);
   (void)setenv("FI_OFI_RXM_BUFFER_SIZE", std::to_string(kRxmPieceBytes).c_str(), 0);
   (void)setenv("FI_OFI_RXM_EAGER_LIMIT", std::to_string(kRxmStreamedBytes).c_str(), 0);
-  (void)setenv("FI_OFI_RXD_MAX_UNACKED", std::to_string(kRxdPackets).c_str(), 0);
   if (surroundings.cores_shared) (void)setenv("FI_SOCKETS_PE_WAITTIME", "0", 0);
 }
 
