@@ -76,9 +76,8 @@ struct Patience {
   uint32_t looks;       ///< each time that it is inside, at memory
   uint32_t yields = 0;  ///< of the core, for another thread or rank that waits for it; then it is inside again
 
-  uint32_t looks_for(const Engine& engine, PeerId from) const {
-    return engine.asks_kernel(from) ? 1 : looks;
-  }
+  /// A look that asks the kernel takes as long as many at memory.
+  uint32_t looks_for(const Engine& engine, PeerId from) const { return engine.asks_kernel(from) ? 1 : looks; }
 };
 Patience patience_of_waiting(const World& world) {
   const uint32_t looks = world.process->is_oversubscribed() ? 1 : limits_of(Look::message).looks;

@@ -5,7 +5,9 @@
 //
 // Every function is virtual, so that a wrapper (faults, several paths as one) can stand before any path.
 //
-// Thread rule: everything here is called under the rank's lock, from inside the library, never concurrently.
+// Thread rule: everything here is called under the rank's lock, from inside the library, never concurrently. A message
+// engine's paths (p2p/engines.h) are also called inside of its gate, without that lock: try_send, peek, take,
+// poll_shortly, may_send_shortly.
 // Re-entrance: a path may call its Sink from `poll` only (self also from `try_send`/`enqueue`); the sink may call
 // `try_send`, `enqueue`, `get` from there. A path never calls the sink or a done-function from `try_send`, with the
 // named exception of the self path.
@@ -140,7 +142,7 @@ class Path : public Pollable {
   /// Sends what is held back or blocked, and takes whole and beginning messages of kind `eager` from lanes in use, to
   /// the sink. Returns how many. -1: something else has come, or may have, which is left to poll.
   virtual int poll_shortly() { return -1; }
-  /// Whether try_send of so many bytes on this lane is such a call.
+  /// Whether try_send on this lane needs nothing of the rank for a message of `bytes` bytes.
   virtual bool may_send_shortly(const Lane& lane, size_t bytes) const { return true; }
 
   // --- Several paths to one peer (fabric/scheduler/path_scheduler.h).

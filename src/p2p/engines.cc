@@ -101,6 +101,7 @@ void Engine::add_network(EngineNetwork parts) {
 void Engine::begin(int members, bool far) {
   if (!std::exchange(begun_, true)) p2p.progress().add(self);
   if (members > 1 && node.path) node.polling->begin(1);
+  TERN_ASSERT(!far || network.path);  // all members have agreed on it
   if (far) network.polling->begin(network_parts.poll_interval);
 }
 

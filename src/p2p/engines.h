@@ -42,8 +42,8 @@ class EnginePoll final : public Pollable {
   void disarm() override;
   bool arriving() const override;
   uint64_t next_deadline_ns() const override;
-  /// A communicator of several ranks has this engine from now on; until then a round has no part of it. `interval`: of
-  /// so many rounds one polls it.
+  /// A communicator of several ranks has this engine from now on; until then a round has no part of it. Every
+  /// `interval`-th round polls it.
   void begin(uint32_t interval);
   /// The engine was open, and is closed now.
   void note_closed();
@@ -69,7 +69,7 @@ struct EngineNetwork {
   std::unique_ptr<Clock> clock;  ///< the path's: the rank's is used under the rank's lock
   std::unique_ptr<LaterSink> sink;
   std::unique_ptr<Path> path;
-  uint32_t poll_interval = 1;  ///< of so many rounds of the rank one polls it
+  uint32_t poll_interval = 1;  ///< every `poll_interval`-th round of the rank polls it
 };
 
 /// Lines of their own: threads on other cores use the neighbours. (Processors fetch lines in pairs.)
@@ -132,7 +132,7 @@ struct alignas(128) Engine {
     std::unique_ptr<EnginePoll> polling;
   };
   PolledPath node;
-  EngineNetwork network_parts;
+  EngineNetwork network_parts;  ///< its clock and sink outlive the path
   PolledPath network;
 
  private:

@@ -1,4 +1,5 @@
-// Message engines over a network (p2p/engines.h), below the C API: what they send leaves, whoever waits for it.
+// Message engines over a network (p2p/engines.h), below the C API. Their messages leave in time, also where no call
+// visits the engine.
 #include "p2p/engines.h"
 
 #include <gtest/gtest.h>

@@ -54,8 +54,9 @@ class Channel {
   Flow broadcast(int root, Words& words) const;
   /// `mine` of every member, by index, one after the other; all have equally many words.
   Flow allgather(std::span<const uint64_t> mine, Words& all) const;
-  /// The sum over all members, word by word, to all; the smallest word of all.
+  /// The sum over all members, word by word, to all.
   Flow sum(std::span<uint64_t> words) const;
+  /// The smallest word of all members, to all.
   Flow smallest(uint64_t& word) const;
   /// From the member that sends first.
   Flow receive_any(std::span<uint64_t> words) const;

@@ -71,10 +71,11 @@ uint64_t hash_text(std::string_view text) {
 struct SplitEntry {
   int64_t color;
   int key;
-  uint64_t context, fourth;
+  uint64_t context, local_context;
+  uint32_t network_engines;
   static SplitEntry read(const Words& words, int rank) {
     const uint64_t* at = words.data() + size_t(rank) * std::tuple_size_v<SplitWords>;
-    return {int64_t(at[0]), int(int64_t(at[1])), at[2], at[3]};
+    return {int64_t(at[0]), int(int64_t(at[1])), at[2], at[3], uint32_t(at[4])};
   }
 };
 
@@ -143,26 +144,25 @@ Error create_from_group(const Maker& maker, Group& group, std::string_view strin
 
 SplitGroup split_group(const Group& from, const Words& words, int64_t color) {
   std::vector<std::pair<int, int>> order;  // (key, rank)
-  uint64_t smallest = ~uint64_t{0};
+  uint32_t fewest = Engines::kMost;
   for (int rank = 0; rank < from.size(); ++rank) {
     SplitEntry entry = SplitEntry::read(words, rank);
     if (entry.color != color) continue;
     order.push_back({entry.key, rank});
-    smallest = std::min(smallest, entry.fourth);
+    fewest = std::min(fewest, entry.network_engines);
   }
   std::sort(order.begin(), order.end());
   std::vector<PeerId> peers;
   for (auto [key, rank] : order) peers.push_back(from.peer(rank));
   SplitEntry first = order.empty() ? SplitEntry{} : SplitEntry::read(words, order[0].second);
-  return {Group::of(from.me(), std::move(peers)), first.context, first.fourth, uint32_t(smallest)};
+  return {Group::of(from.me(), std::move(peers)), first.context, first.local_context, fewest};
 }
 
 SplitWords split_words(const Maker& maker, int64_t color, int key, bool inter) {
-  if (color == kNoColor) return {uint64_t(color), uint64_t(int64_t(key)), 0, 0};
-  const uint64_t context = maker.new_context();
+  const bool member = color != kNoColor;
   const Engines* engines = maker.environment.engines;
-  const uint64_t fourth = inter ? maker.new_context() : engines ? engines->over_network() : 0;
-  return {uint64_t(color), uint64_t(int64_t(key)), context, fourth};
+  return {uint64_t(color), uint64_t(int64_t(key)), member ? maker.new_context() : 0,
+          member && inter ? maker.new_context() : 0, engines ? engines->over_network() : 0};
 }
 
 Error split(const Maker& maker, Communicator& comm, int64_t color, int key, Ref<Communicator>& result) {
@@ -172,8 +172,8 @@ Error split(const Maker& maker, Communicator& comm, int64_t color, int key, Ref<
   if (Error error = allgather(maker, comm, split_words(maker, color, key, false), all)) return error;
   if (color == kNoColor) return {};
   SplitGroup mine = split_group(comm.group(), all, color);
-  const bool one_job = network_engines_for(maker, *mine.group) != 0;
-  result = make_intra(maker, mine.context, std::move(mine.group), one_job ? mine.network_engines : 0);
+  const uint32_t engines = std::min(mine.network_engines, network_engines_for(maker, *mine.group));
+  result = make_intra(maker, mine.context, std::move(mine.group), engines);
   return {};
 }
 

@@ -92,7 +92,7 @@ class alignas(64) Endpoint {
   /// peer's next message, eager or an rts.
   [[gnu::cold, gnu::noinline]] void settle_credit();
 
-  /// As Path.
+  /// As Path::may_send_shortly.
   bool may_send_shortly(size_t bytes) const { return peeks_ || (path_ && path_->may_send_shortly(*lane_, bytes)); }
   bool lost() const { return path_ == nullptr; }
   const PathProperties& properties() const { return path_->properties(); }
