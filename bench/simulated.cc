@@ -16,9 +16,10 @@
 // (BENCH_SIMULATED in bench.h). Over the RDMA path where the machine has adapters, else over a network that costs what
 // its file says of TCP (a model of the whole path). path=tcp: by Tern's own TCP path over simulated sockets, path=udp:
 // by datagrams, also where the machine has adapters. socket_bytes=N: their buffers. progress=event: beside an event
-// thread, on the same core unless the node has more (cores=N). Registrations of user memory are kept, as the library does. node_path=1: ranks
-// of a node reach each other through its memory (copies by the processor, cross-memory attach), as real ones do; 0:
-// through their adapter, as the papers' machines with a rank on each node. shm=1: by the code of real ranks (ShmPath).
+// thread, on the same core unless the node has more (cores=N). Registrations of user memory are kept, as the library
+// does. node_path=1: ranks of a node reach each other through its memory (copies by the processor, cross-memory
+// attach), as real ones do; 0: through their adapter, as the papers' machines with a rank on each node. shm=1: by the
+// code of real ranks (ShmPath).
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -135,9 +136,13 @@ class Orphans(unittest.TestCase):
     def test_end_in_order(self):
         """A rank that ends well has left a daemon."""
         mark = new_mark()
-        child = self.start(["sh", "-c", "setsid sh -c 'sleep 1000; :' {mark} >/dev/null 2>&1 & sleep 0.5"], mark)
-        processes = self.settled(child)
-        self.assertEqual(child.wait(20), 0)
+        with tempfile.TemporaryDirectory() as folder:
+            gate = os.path.join(folder, "gate")  # ranks end when it is opened for writing, not after a time
+            os.mkfifo(gate)
+            child = self.start(["sh", "-c", "setsid sh -c 'sleep 1000; :' {mark} >/dev/null 2>&1 & : <\"$0\"", gate], mark)
+            processes = self.settled(child)
+            with open(gate, "w"):
+                self.assertEqual(child.wait(20), 0)
         self.assertTrue(self.all_gone(processes, mark, time.monotonic()))
         self.assertEqual(child.communicate(timeout=20)[1], "")
 

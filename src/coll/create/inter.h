@@ -22,8 +22,8 @@ uint64_t bootstrap_context(std::string_view string_tag, uint64_t group_hash);
 uint64_t hash_of(const Maker& maker, const Group& group);
 
 /// What a member of a split sends to the others: colour, key, a context for the new communicator, one for the local
-/// intracommunicator of a new intercommunicator, and Engines::over_network. Every member proposes contexts; the proposal
-/// of a colour's first member counts.
+/// intracommunicator of a new intercommunicator, and Engines::over_network. Every member proposes contexts; the
+/// proposal of a colour's first member counts.
 using SplitWords = std::array<uint64_t, 5>;
 SplitWords split_words(const Maker& maker, int64_t color, int key, bool inter);
 /// One colour of a split: its members in order, what the first of them proposed, and the smallest number of engines.
