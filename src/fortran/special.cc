@@ -2,7 +2,10 @@
 // lists of blank-padded strings, functions that return a value. Source: the chapters named at each.
 // Thread rule: stateless.
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "fortran/bridge.h"
@@ -55,6 +58,14 @@ void detach(void** where, int* ierror, Detach run) {
   int result = run(&buffer);
   if (result == MPI_SUCCESS && where) *where = buffer == MPI_BUFFER_AUTOMATIC ? &mpi_fort_buffer_automatic_ : buffer;
   finish(ierror, result);
+}
+
+/// What the program was started with. Not every C library finds that itself where a caller has no argc and argv.
+std::vector<std::string> command_line() {
+  std::vector<std::string> words;
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(std::move(word));
+  return words;
 }
 
 int after_init(int result) {
@@ -129,8 +140,12 @@ void pmpi_info_get_(int* info, const char* key, int* valuelen, char* value, int*
   finish(ierror, result);
 }
 void pmpi_info_create_env_(int* info, int* ierror) {
+  std::vector<std::string> words = command_line();
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
   MPI_Info made = nullptr;
-  int result = PMPI_Info_create_env(0, nullptr, &made);
+  int result = PMPI_Info_create_env(static_cast<int>(words.size()), words.empty() ? nullptr : argv.data(), &made);
   if (result == MPI_SUCCESS) *info = to_int(made);
   finish(ierror, result);
 }

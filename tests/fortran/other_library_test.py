@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Fortran on another library of the standard ABI: one that lacks most functions, one of them under its PMPI_ name, and whose handles
-are addresses of objects, for which MPI_X_toint invents numbers. It is told about Fortran once, after MPI_Init."""
+are addresses of objects, for which MPI_X_toint invents numbers. It is told about Fortran once, after MPI_Init,
+and of the program's arguments, which Fortran does not pass."""
 import os
 import pathlib
 import subprocess
@@ -55,6 +56,12 @@ int PMPI_Abi_get_fortran_booleans(int size, void *yes, void *no, int *known) {
 int PMPI_Abi_set_fortran_booleans(int size, void *yes, void *no) { return MPI_SUCCESS; }
 int PMPI_Info_create(MPI_Info *info) { return *info = make(6), MPI_SUCCESS; }
 int PMPI_Info_set(MPI_Info info, const char *key, const char *value) { want(info, 6, "Info_set"); return MPI_SUCCESS; }
+int PMPI_Info_create_env(int argc, char *argv[], MPI_Info *info) {
+  printf("environment %d", argc);
+  for (int i = 1; i < argc; ++i) printf(" <%s>", argv[i]);
+  puts(argc && !argv[argc] ? "" : " no end");
+  return *info = make(6), MPI_SUCCESS;
+}
 int PMPI_Info_free(MPI_Info *info) { return *info = MPI_INFO_NULL, MPI_SUCCESS; }
 int PMPI_Abi_set_fortran_info(MPI_Info info) { want(info, 6, "Abi_set_fortran_info"); puts("told"); return MPI_SUCCESS; }
 int PMPI_Comm_dup(MPI_Comm from, MPI_Comm *to) { return *to = make(1), MPI_SUCCESS; }
@@ -104,8 +111,9 @@ end module
 program other
   use functions
   implicit none
-  integer :: comm, type, op, handler, file, requests(40), contents(3), ints(1), a(2) = [1, 2], b(2) = [10, 20], i, ierr
+  integer :: comm, type, op, handler, file, requests(40), contents(3), ints(1), a(2) = [1, 2], b(2) = [10, 20], i, info, ierr
   integer(kind=MPI_ADDRESS_KIND) :: addresses(1)
+  call MPI_Info_create_env(info, ierr)
   call MPI_Init(ierr)
   call MPI_Comm_dup(MPI_COMM_WORLD, comm, ierr)
   call MPI_Type_contiguous(2, MPI_INTEGER, type, ierr)
@@ -130,7 +138,7 @@ program other
   call MPI_Finalize(ierr)
 end program
 """
-WANTED = ["closed", "comm T", "contents T -7 -7", "file T", "requests T", "sum 11 22 T", "told"]
+WANTED = ["closed", "comm T", "contents T -7 -7", "environment 3 <one> <two words>", "file T", "requests T", "sum 11 22 T", "told"]
 with tempfile.TemporaryDirectory() as scratch:
     os.chdir(scratch)
     pathlib.Path("library.c").write_text(LIBRARY)
@@ -138,6 +146,7 @@ with tempfile.TemporaryDirectory() as scratch:
     subprocess.run([build / "bin/mpifort", "-w", "other.f90", "-o", "other"], check=True)
     subprocess.run([compiler, "-shared", "-fPIC", "-I", build / "include", "library.c", "-Wl,-soname,libmpi_abi.so.1",
                     "-o", "libmpi_abi.so.1"], check=True)
-    done = subprocess.run(["./other"], env={**os.environ, "LD_LIBRARY_PATH": scratch}, capture_output=True, text=True, timeout=60)
+    command = ["./other", "one", "two words"]
+    done = subprocess.run(command, env={**os.environ, "LD_LIBRARY_PATH": scratch}, capture_output=True, text=True, timeout=60)
 print(done.returncode, done.stdout, done.stderr)
 sys.exit(done.returncode or sorted(done.stdout.split("\n"))[1:] != WANTED)
