@@ -115,7 +115,8 @@ TEST(Threads, OthersRunWhileOneSleepsForMessages) {
     int rounds = 0;
     bool ended = false;
     Threads::Thread& one = threads.start([&]() -> void* {
-      for (; !ended; ++rounds) {
+      while (!ended) {
+        ++rounds;
         rank.strand.charge_ns(100);
         threads.pass();
       }
