@@ -14,7 +14,7 @@
 //
 // Our mpiexec answers the opening questions in response_to_init already, in fields that other servers do not send.
 // Values go as URL-safe base64 in chunks: the key "tern<rank>-<key>" holds "<length>.<first chunk>", the key
-// "tern<rank>-<key>-<n>" the n-th further chunk, so that any bytes of any length pass.
+// "tern<rank>.<n>-<key>" the n-th further chunk, so that any bytes of any length pass.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -136,7 +136,7 @@ class Pmi1 final : public Launcher {
   Error put_one(std::string_view key, std::string_view value);
   Error get_one(std::string_view key, std::string& value);
   std::string full_key(int rank, std::string_view key, size_t chunk) const {
-    return chunk == 0 ? fmt::format("tern{}-{}", rank, key) : fmt::format("tern{}-{}-{}", rank, key, chunk);
+    return chunk == 0 ? fmt::format("tern{}-{}", rank, key) : fmt::format("tern{}.{}-{}", rank, chunk, key);
   }
 
   int descriptor_;
