@@ -63,7 +63,7 @@ Shortly look_inside(Engine& engine, uint32_t looks, Attempt&& attempt, Sender&& 
   Shortly end = attempt();
   if (end == Shortly::not_yet && !engine.comes_by_itself(sender())) return end;
   for (; end == Shortly::not_yet && looks != 0; --looks) {
-    const int came = engine.p2p.poll_shortly(sender());
+    const int came = engine.poll_shortly(sender());
     if (came < 0) return Shortly::never;
     if (came != 0) end = attempt();
     else short_pause();

@@ -1,12 +1,14 @@
 // AdapterShare: what the ranks of a node use of one RDMA adapter, all together. An adapter keeps the state of some
 // queue pairs in its cache; beyond them every message fetches its state from memory. Takagi et al. (2015) bound the
 // connected queue pairs of a process (h); but the cache belongs to the adapter, so they are counted here for the node:
-// each rank writes what it uses into a word of its own in the node's memory, and adds up the words of the others.
+// each rank keeps what it uses in a word of its own in the node's memory, and adds up the words of the others. A rank
+// may have several of these objects, one for each path over the adapter (its own, its message engines'): all add to its
+// word.
 //
 //   rank     0    1    2        a rank claims by writing its word, then reading all: two that claim the last place at
 //   word    30   28   31        the same time may both be refused, but never both get it
 //
-// Units: queue pairs, rings. Thread rule: the rank's lock; the words are atomic.
+// Units: queue pairs, rings. Thread rule: the path's; the words are atomic.
 #pragma once
 
 #include <atomic>
@@ -33,23 +35,23 @@ class AdapterShare {
 
   /// Before any claim. `all`: the words of the node's ranks, `mine` among them; they outlive the last call of this.
   void join(std::vector<AdapterUse*> all, AdapterUse& mine, uint64_t adapter) {
-    mine.queue_pairs.store(mine_->queue_pairs.load(std::memory_order_relaxed), std::memory_order_relaxed);
-    mine.rings.store(mine_->rings.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    mine.queue_pairs.fetch_add(fixed_ + claimed_, std::memory_order_relaxed);
+    mine.rings.fetch_add(rings_, std::memory_order_relaxed);
     all_ = std::move(all);
     mine_ = &mine;
     adapter_ = adapter;
     mine.adapter.store(adapter, std::memory_order_release);
   }
 
-  /// Queue pairs that this rank has whatever others use, beside those that it claims.
+  /// Queue pairs that this path has whatever others use, beside those that it claims.
   void set_fixed(uint32_t pairs) {
+    mine_->queue_pairs.fetch_add(pairs - fixed_, std::memory_order_seq_cst);
     fixed_ = pairs;
-    set_claimed(claimed_);
   }
-  /// This rank uses `pairs` queue pairs beside its fixed ones, whatever others use.
+  /// This path uses `pairs` queue pairs beside its fixed ones, whatever others use.
   void set_claimed(uint32_t pairs) {
+    mine_->queue_pairs.fetch_add(pairs - claimed_, std::memory_order_seq_cst);
     claimed_ = pairs;
-    mine_->queue_pairs.store(fixed_ + pairs, std::memory_order_seq_cst);
   }
   /// As set_claimed, if the adapter holds them beside the others. False: it does not, and nothing has changed.
   bool claim(uint32_t pairs) {
@@ -65,7 +67,10 @@ class AdapterShare {
     const uint64_t used = queue_pairs();
     return claimed_ + uint32_t(used < capacity_ ? capacity_ - used : 0);
   }
-  void set_rings(uint32_t rings) { mine_->rings.store(rings, std::memory_order_relaxed); }
+  void set_rings(uint32_t rings) {
+    mine_->rings.fetch_add(rings - rings_, std::memory_order_relaxed);
+    rings_ = rings;
+  }
 
   /// Of all ranks of the node on this adapter.
   uint64_t queue_pairs() const { return sum(&AdapterUse::queue_pairs); }
@@ -87,7 +92,7 @@ class AdapterShare {
   std::vector<AdapterUse*> all_;
   AdapterUse* mine_ = &alone_;
   uint64_t adapter_ = 0;
-  uint32_t fixed_ = 0, claimed_ = 0;
+  uint32_t fixed_ = 0, claimed_ = 0, rings_ = 0;
 };
 
 }  // namespace tern

@@ -139,8 +139,9 @@ class Path : public Pollable {
 
   // --- For a thread that has this path alone, and not the rank (p2p/engines.h): calls that need nothing of the rank
   // but what the path and its sink own.
-  /// Sends what is held back or blocked, and takes whole and beginning messages of kind `eager` from lanes in use, to
-  /// the sink. Returns how many. -1: something else has come, or may have, which is left to poll.
+  /// Sends what is held back or blocked, and takes messages from lanes in use to the sink, which keeps those that need
+  /// the rank (later_sink.h). Reads no card, loses no peer, ends no operation. Returns how many messages came. -1:
+  /// something is left to poll, or may be.
   virtual int poll_shortly() { return -1; }
   /// Whether try_send on this lane needs nothing of the rank for a message of `bytes` bytes.
   virtual bool may_send_shortly(const Lane& lane, size_t bytes) const { return true; }

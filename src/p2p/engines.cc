@@ -20,19 +20,24 @@ bool EnginePoll::short_calls_look(uint32_t& seen) const {
 
 bool EnginePoll::is_closed() const { return !engine_.gate.is_open(); }
 
+int EnginePoll::poll_path() {
+  const int kept = keeps_any() ? kept_->deliver() : 0;
+  return kept + path_.poll();
+}
+
 int EnginePoll::poll() {
   if (is_closed()) {
     // A look into the network asks the kernel: seldom where no call waits, and nothing is to be sent.
-    const bool idle = !path_.properties().peek && !engine_.gate.is_visited() && path_.unsent_hint() != Need::now;
+    const bool idle = !path_.properties().peek && !engine_.gate.is_visited() && !is_due();
     if (idle && ++skipped_ % limits_of(Look::part).looks != 0) return 0;
-    const int done = path_.poll();
+    const int done = poll_path();
     note_held();
     return done;
   }
   if (++skipped_ % limits_of(Look::part).looks != 0 || short_calls_look(seen_by_poll_)) return 0;
   const bool entered = engine_.gate.enter(std::this_thread::get_id());
   TERN_ASSERT(entered);  // it closes under the rank's lock only
-  const int done = path_.poll();
+  const int done = poll_path();
   (void)engine_.leaves_work();
   if (engine_.p2p.is_plain()) engine_.gate.leave();
   else engine_.gate.leave_closed();
@@ -47,7 +52,7 @@ bool EnginePoll::arm() {
     return true;
   }
   const bool was_open = engine_.gate.close(std::this_thread::get_id());
-  armed_ = !(was_open && path_.unsent_hint() == Need::now) && path_.arm();
+  armed_ = !keeps_any() && !(was_open && path_.unsent_hint() == Need::now) && path_.arm();
   return armed_;
 }
 
@@ -60,7 +65,7 @@ void EnginePoll::disarm() {
   if (entered) engine_.gate.leave();
 }
 
-bool EnginePoll::arriving() const { return is_closed() && path_.arriving(); }
+bool EnginePoll::arriving() const { return is_closed() && (keeps_any() || path_.arriving()); }
 
 uint64_t EnginePoll::next_deadline_ns() const {
   return std::min(deadline_ns_, is_closed() ? path_.next_deadline_ns() : ~uint64_t{0});
@@ -80,22 +85,28 @@ Engine::Engine(uint32_t engine_number, ProgressEngine& progress, const Tunables&
   p2p.add_path(self);
 }
 
-void Engine::add_path(PolledPath& polled, std::unique_ptr<Path> path) {
+void Engine::add_path(PolledPath& polled, std::unique_ptr<Path> path, LaterSink* kept) {
   polled.path = std::move(path);
   polled.path->count_into(counters);
   p2p.add_path(*polled.path);
-  polled.polling = std::make_unique<EnginePoll>(*this, *polled.path);
+  polled.polling = std::make_unique<EnginePoll>(*this, *polled.path, kept);
 }
 
 void Engine::add_node_path(std::unique_ptr<Path> path) {
   TERN_ASSERT(!network.path);
-  add_path(node, std::move(path));
+  add_path(node, std::move(path), nullptr);
 }
 
 void Engine::add_network(EngineNetwork parts) {
   parts.sink->lead_to(p2p.sink());
-  add_path(network, std::move(parts.path));
+  add_path(network, std::move(parts.path), parts.sink.get());
   network_parts = std::move(parts);
+}
+
+int Engine::poll_shortly(PeerId from) {
+  if (!network.path) return p2p.poll_shortly(from);
+  if (network_parts.sink->keeps_any()) return -1;
+  return poll_network_shortly([&] { return p2p.poll_shortly(from); });
 }
 
 void Engine::begin(int members, bool far) {

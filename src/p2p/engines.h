@@ -34,7 +34,8 @@ struct Engine;
 /// closes the engine, and is woken by its messages; but while short calls look there, it sleeps for a short time only.
 class EnginePoll final : public Pollable {
  public:
-  EnginePoll(Engine& engine, Path& path) : engine_(engine), path_(path) {}
+  /// `kept`: the path's sink, if that keeps messages; else null.
+  EnginePoll(Engine& engine, Path& path, LaterSink* kept) : engine_(engine), path_(path), kept_(kept) {}
   int poll() override;
   const PollHints& hints() const override { return hints_; }
   int wait_fd() const override { return path_.wait_fd(); }
@@ -53,9 +54,13 @@ class EnginePoll final : public Pollable {
  private:
   bool is_closed() const;
   bool short_calls_look(uint32_t& seen) const;
+  bool keeps_any() const { return kept_ && kept_->keeps_any(); }
+  bool is_due() const { return keeps_any() || path_.unsent_hint() == Need::now; }
+  int poll_path();
 
   Engine& engine_;
   Path& path_;
+  LaterSink* const kept_;
   PollHints hints_;
   bool begun_ = false;
   uint32_t skipped_ = 0;
@@ -70,6 +75,7 @@ struct EngineNetwork {
   std::unique_ptr<LaterSink> sink;
   std::unique_ptr<Path> path;
   uint32_t poll_interval = 1;  ///< every `poll_interval`-th round of the rank polls it
+  bool asks_kernel = true;     ///< a look costs a system call
 };
 
 /// Lines of their own: threads on other cores use the neighbours. (Processors fetch lines in pairs.)
@@ -110,14 +116,20 @@ struct alignas(128) Engine {
   bool comes_by_itself(PeerId from) const { return (node.path || network.path) && !self.reaches(from); }
   /// Whether to look for it costs a system call.
   bool asks_kernel(PeerId from) const {
-    return network.path && (from == kNoPeer || !node.path || !node.path->reaches(from));
+    return network.path && network_parts.asks_kernel && (from == kNoPeer || !node.path || !node.path->reaches(from));
   }
 
+  /// Inside of the gate: takes what is there for short calls, as PointToPoint::poll_shortly.
+  int poll_shortly(PeerId from);
   /// Inside of the gate, before it is left: bytes that the network has not taken. As WorkLeft::leave.
-  bool leaves_work() { return network.path && left.leave(network.path->unsent_hint()); }
+  bool leaves_work() {
+    if (!network.path) return false;
+    return left.leave(network_parts.sink->keeps_any() ? Need::now : network.path->unsent_hint());
+  }
   /// Inside of the gate, by a call that was asked to wait: its messages leave now.
   void release_held() {
-    if (network.path && network.path->hints().holding) (void)network.path->poll_shortly();
+    if (network.path && network.path->hints().holding)
+      (void)poll_network_shortly([&] { return network.path->poll_shortly(); });
   }
 
   const uint32_t number;
@@ -136,8 +148,16 @@ struct alignas(128) Engine {
   PolledPath network;
 
  private:
-  void add_path(PolledPath& polled, std::unique_ptr<Path> path);
+  void add_path(PolledPath& polled, std::unique_ptr<Path> path, LaterSink* kept);
   void note_closed();
+  template <typename Poll>
+  int poll_network_shortly(Poll&& poll) {
+    LaterSink& sink = *network_parts.sink;
+    sink.set_short(true);
+    const int came = poll();
+    sink.set_short(false);
+    return sink.keeps_any() ? -1 : came;
+  }
   template <typename Visitor>
   void each_path(Visitor&& visit) {
     if (node.path) visit(node);

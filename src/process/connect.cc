@@ -33,6 +33,7 @@
 #include "fabric/udp/kernel_port.h"
 #include "fabric/udp/udp_path.h"
 #include "p2p/core/endpoint.h"
+#include "process/allowed_paths.h"
 #include "process/cards.h"
 #include "process/launch/clients.h"
 #include "progress/kernel_wait.h"
@@ -46,41 +47,6 @@ namespace {
 constexpr size_t kOwnDescriptors = 8, kNetworkDescriptors = 16, kNodeDescriptors = 4;
 /// Ranks of a node times message engines of each: what they share costs some descriptors for each.
 constexpr uint32_t kMostMeetings = 128;
-
-struct Allowed {
-  bool shm = true, tcp = true, rdma = false, udp = false, ofi = false;
-  bool fast_ofi = true;                        ///< ofi before tcp where both ranks have a fast provider
-  std::vector<std::string> network = {"tcp"};  ///< those of a network, best first: as TERN_PATH names them
-};
-
-// Reads TERN_PATH; `self` is always included.
-Error read_allowed(std::string_view list, Allowed& allowed) {
-  if (list.empty()) return {};
-  allowed = {false, false, false, false, false, false, {}};
-  while (!list.empty()) {
-    size_t comma = std::min(list.find(','), list.size());
-    std::string_view name = list.substr(0, comma);
-    list.remove_prefix(std::min(comma + 1, list.size()));
-    if (name == "shm") {
-      allowed.shm = true;
-    } else if (name == "tcp") {
-      allowed.tcp = true;
-    } else if (name == "udp") {
-      allowed.udp = true;
-    } else if (name == "rdma") {
-      allowed.rdma = true;
-    } else if (name == "ofi") {
-      allowed.ofi = true;
-    } else if (name != "self" && !name.empty()) {
-      return Error(ErrorClass::arg,
-                   "TERN_PATH names '" + std::string(name) + "'; the paths are self, shm, rdma, ofi, udp, tcp");
-    }
-    const bool network = name == "tcp" || name == "udp" || name == "rdma" || name == "ofi";
-    if (network && std::find(allowed.network.begin(), allowed.network.end(), name) == allowed.network.end())
-      allowed.network.emplace_back(name);
-  }
-  return {};
-}
 
 // The TCP path, which a job that shares memory opens only when it meets another job. A value, copied into the process.
 struct TcpOpener {
@@ -126,10 +92,23 @@ class Wireup {
   bool has_parallel_threads() const;
   bool wants_engine_networks() const;
   Error open_engine_networks();
-  Error listen();
-  Error open_datagrams();
-  Error open_adapter();
-  Error open_fabric(ofi::Wanted wanted);
+  Error open_engine_network(uint32_t number, EngineNetwork& network);
+  /// A network path's: the rank's own, or a message engine's.
+  struct Place {
+    std::string key;  ///< of its card
+    Sink& sink;
+    Clock& clock;
+    bool of_engine = false;
+  };
+  Place own(std::string_view key) { return {std::string(key), network_sink(), process_->clock()}; }
+  template <typename OnePath>
+  Error put_card(const Place& place, const OnePath& path) {
+    return process_->launcher().put(place.key, published(allowed_.network, path.card()));
+  }
+  Error open_streams(const Place& place, std::unique_ptr<TcpPath>& path);
+  Error open_datagrams(const Place& place, std::unique_ptr<UdpPath>& path);
+  Error open_adapter(const Place& place, std::unique_ptr<RdmaPath>& path);
+  Error open_fabric(const Place& place, ofi::Wanted wanted, std::unique_ptr<OfiPath>& path);
   Error open_fast_fabric();
   int local_rank() const;
   Error put_cards();
@@ -231,10 +210,9 @@ Error Wireup::begin(const RankContext& context) {
   return {};
 }
 
-Error Wireup::listen() {
-  if (Error error = opener().make(network_sink(), tcp_)) return error;
-  tcp_card_ = tcp_->card();
-  return {};
+Error Wireup::open_streams(const Place& place, std::unique_ptr<TcpPath>& path) {
+  if (Error error = opener().make(place.key, place.sink, place.clock, path)) return error;
+  return put_card(place, *path);
 }
 
 // Ranks of other jobs are reached over TCP.
@@ -255,7 +233,7 @@ void Wireup::know_other_jobs() {
   process_->jobs().know(std::make_unique<OtherJobs>(process_->peers(), secret_for_others(key_), std::move(open)));
 }
 
-Error Wireup::open_datagrams() {
+Error Wireup::open_datagrams(const Place& place, std::unique_ptr<UdpPath>& path) {
   const Tunables& tunables = process_->tunables();
   UdpProtocol protocol;
   if (Error error = UdpPath::read_protocol(tunables, protocol)) return error;
@@ -268,9 +246,9 @@ Error Wireup::open_datagrams() {
   options.peers = &process_->peers();
   options.key = key_;
   options.log = &process_->log();
-  udp_ = UdpPath::create(options, tunables, std::move(port), process_->clock(), network_sink(),
-                         card_finder(process_->launcher(), kUdpCardKey, "udp", allowed_.network), error);
-  return error;
+  path = UdpPath::create(options, tunables, std::move(port), place.clock, place.sink,
+                         card_finder(process_->launcher(), place.key, "udp", allowed_.network), error);
+  return error ? std::move(error) : put_card(place, *path);
 }
 
 // Among the ranks of this node.
@@ -280,7 +258,7 @@ int Wireup::local_rank() const {
   return int(std::find(local.begin(), local.end(), launcher.rank()) - local.begin());
 }
 
-Error Wireup::open_adapter() {
+Error Wireup::open_adapter(const Place& place, std::unique_ptr<RdmaPath>& path) {
   rdma::IbvOptions wanted;
   wanted.local_rank = local_rank();
   wanted.seed = seed_;
@@ -292,18 +270,20 @@ Error Wireup::open_adapter() {
   options.peers = &process_->peers();
   options.key = key_;
   options.nodes = uint32_t(process_->launcher().nodes());
-  if (process_->log().wants(LogLevel::debug)) {
+  options.of_engine = place.of_engine;
+  if (process_->log().wants(LogLevel::debug) && !place.of_engine) {
     options.channel_changed = [&log = process_->log()](PeerId peer, const char* channel) {
       log.debug("messages of peer " + std::to_string(peer) + " come by " + channel + " from now on");
     };
   }
   Error error;
-  rdma_ = RdmaPath::create(options, process_->tunables(), std::move(hca), process_->clock(), network_sink(),
-                           card_finder(process_->launcher(), kRdmaCardKey, "rdma", allowed_.network), error);
-  return error;
+  path = RdmaPath::create(options, process_->tunables(), std::move(hca), place.clock, place.sink,
+                          card_finder(process_->launcher(), place.key, "rdma", allowed_.network), error);
+  return error ? std::move(error) : put_card(place, *path);
 }
 
-Error Wireup::open_fabric(ofi::Wanted wanted) {
+// An optional path's card is put by open_fast_fabric.
+Error Wireup::open_fabric(const Place& place, ofi::Wanted wanted, std::unique_ptr<OfiPath>& path) {
   std::unique_ptr<ofi::Port> port;
   const ofi::Surroundings surroundings{local_rank(), process_->peers().job_ranks(), process_->is_oversubscribed()};
   if (Error error = ofi::open_port(surroundings, wanted, process_->tunables(), port)) return error;
@@ -313,9 +293,9 @@ Error Wireup::open_fabric(ofi::Wanted wanted) {
   options.key = key_;
   options.log = &process_->log();
   Error error;
-  ofi_ = OfiPath::create(options, process_->tunables(), std::move(port), process_->clock(), network_sink(),
-                         card_finder(process_->launcher(), kOfiCardKey, "ofi", allowed_.network), error);
-  return error;
+  path = OfiPath::create(options, process_->tunables(), std::move(port), place.clock, place.sink,
+                         card_finder(process_->launcher(), place.key, "ofi", allowed_.network), error);
+  return error || options.optional ? std::move(error) : put_card(place, *path);
 }
 
 // Nobody has asked for it: without a fast provider there is an empty card. Verbs adapters that the rdma path can use
@@ -327,7 +307,7 @@ Error Wireup::open_fast_fabric() {
     const std::vector<rdma::IbvPort> ports = rdma::find_ibv_ports(process_->tunables(), none);
     const bool verbs =
         std::any_of(ports.begin(), ports.end(), [](const rdma::IbvPort& port) { return port.why_not.empty(); });
-    if (Error error = open_fabric(verbs ? ofi::Wanted::fast_without_verbs : ofi::Wanted::fast))
+    if (Error error = open_fabric(own(kOfiCardKey), verbs ? ofi::Wanted::fast_without_verbs : ofi::Wanted::fast, ofi_))
       process_->log().info("ofi is not used: " + std::string(error.text()));
   }
   return launcher.put(kOfiCardKey, published(allowed_.network, ofi_ ? ofi_->card() : wire::kNoOfiCard));
@@ -335,29 +315,27 @@ Error Wireup::open_fast_fabric() {
 
 // Makes this rank reachable from other nodes.
 Error Wireup::put_cards() {
-  Launcher& launcher = process_->launcher();
   if (allowed_.network.size() > 1) {
     scheduler_ = std::make_unique<PathScheduler>(process_->peers(), process_->tunables(), process_->clock(),
                                                  process_->sink(), &process_->log());
   }
   if (allowed_.rdma) {
-    if (Error error = open_adapter()) return error;
-    if (Error error = launcher.put(kRdmaCardKey, published(allowed_.network, rdma_->card()))) return error;
+    if (Error error = open_adapter(own(kRdmaCardKey), rdma_)) return error;
   }
   if (allowed_.ofi) {
-    if (Error error = open_fabric(ofi::Wanted::any)) return std::move(error).context("TERN_PATH asks for ofi");
-    if (Error error = launcher.put(kOfiCardKey, published(allowed_.network, ofi_->card()))) return error;
+    if (Error error = open_fabric(own(kOfiCardKey), ofi::Wanted::any, ofi_))
+      return std::move(error).context("TERN_PATH asks for ofi");
   }
   if (allowed_.fast_ofi) {
     if (Error error = open_fast_fabric()) return error;
   }
   if (allowed_.udp) {
-    if (Error error = open_datagrams()) return error;
-    if (Error error = launcher.put(kUdpCardKey, published(allowed_.network, udp_->card()))) return error;
+    if (Error error = open_datagrams(own(kUdpCardKey), udp_)) return error;
   }
-  if (!allowed_.tcp) return {};
-  if (Error error = listen()) return error;
-  if (Error error = launcher.put(kTcpCardKey, published(allowed_.network, tcp_->card()))) return error;
+  if (allowed_.tcp) {
+    if (Error error = open_streams(own(kTcpCardKey), tcp_)) return error;
+    tcp_card_ = tcp_->card();
+  }
   return wants_engine_networks() ? open_engine_networks() : Error();
 }
 
@@ -367,28 +345,46 @@ bool Wireup::has_parallel_threads() const {
   return engines_ && (share_.cores >= 2 * share_.ranks || process_->tunables().engines >= 0);
 }
 
-// Each has listeners of its own, for which a firewall with room for one port a rank has none. Other networks than TCP
-// have no short calls.
+// All engines take the same network, so there must be one alone. Each has listeners of its own over TCP, for which a
+// firewall with room for one port a rank has none. Tuple queues are for calls of one thread: an engine that has them
+// would take the rank's lock for each message.
 bool Wireup::wants_engine_networks() const {
-  const bool room = process_->tunables().tcp_port_first == 0 || process_->tunables().engines > 0;
-  return has_parallel_threads() && room && !ofi_ && allowed_.network.size() == 1;
+  const Tunables& tunables = process_->tunables();
+  if (!has_parallel_threads() || allowed_.network.size() != 1 || (allowed_.fast_ofi && ofi_)) return false;
+  const bool asked = tunables.engines > 0;
+  if (allowed_.tcp) return tunables.tcp_port_first == 0 || asked;
+  return allowed_.udp || tunables.rendezvous != "tupleq";
 }
 
 Error Wireup::open_engine_networks() {
   const uint32_t wanted = wanted_engines(process_->tunables());
   while (engine_networks_.size() < wanted) {
-    const std::string key = std::string(kTcpCardKey) + '-' + std::to_string(engine_networks_.size() + 1);
     EngineNetwork network{std::make_unique<RealClock>(), std::make_unique<LaterSink>(), nullptr};
-    std::unique_ptr<TcpPath> path;
-    if (Error error = opener().make(key, *network.sink, *network.clock, path)) {
+    if (Error error = open_engine_network(uint32_t(engine_networks_.size()) + 1, network)) {
       process_->log().info("fewer message engines over the network: " + std::string(error.text()));
       return {};
     }
-    if (Error error = process_->launcher().put(key, published(allowed_.network, path->card()))) return error;
-    network.path = std::move(path);
     engine_networks_.push_back(std::move(network));
   }
   return {};
+}
+
+Error Wireup::open_engine_network(uint32_t number, EngineNetwork& network) {
+  const auto open = [&](std::string_view key, auto& path, auto&& opens) -> Error {
+    const Place place{std::string(key) + '-' + std::to_string(number), *network.sink, *network.clock, true};
+    if (Error error = opens(place)) return error;
+    network.path = std::move(path);
+    return {};
+  };
+  network.asks_kernel = !allowed_.rdma;
+  std::unique_ptr<TcpPath> tcp;
+  std::unique_ptr<UdpPath> udp;
+  std::unique_ptr<RdmaPath> rdma;
+  std::unique_ptr<OfiPath> ofi;
+  if (allowed_.tcp) return open(kTcpCardKey, tcp, [&](const Place& place) { return open_streams(place, tcp); });
+  if (allowed_.udp) return open(kUdpCardKey, udp, [&](const Place& place) { return open_datagrams(place, udp); });
+  if (allowed_.rdma) return open(kRdmaCardKey, rdma, [&](const Place& place) { return open_adapter(place, rdma); });
+  return open(kOfiCardKey, ofi, [&](const Place& place) { return open_fabric(place, ofi::Wanted::any, ofi); });
 }
 
 // Joins the ranks of this node, also where TERN_PATH leaves the shared-memory path out, and opens sockets if that path
@@ -501,7 +497,8 @@ void Wireup::add_network_paths(bool shared_memory) {
     }
   }
   if (scheduler_) process_->add_path(std::move(scheduler_));
-  for (EngineNetwork& network : engine_networks_) network.poll_interval = shared_memory ? seldom : 1;
+  for (EngineNetwork& network : engine_networks_)
+    network.poll_interval = shared_memory && (allowed_.tcp || allowed_.udp) ? seldom : 1;
   process_->give_engine_networks(std::move(engine_networks_));
 }
 
@@ -511,7 +508,9 @@ void Wireup::share_adapter() {
   for (uint32_t slot = 0; slot < node_->slots(); ++slot) {
     if (node_->present(slot)) words.push_back(&node_->block(slot).adapter);
   }
-  rdma_->share_adapter(std::move(words), node_->block(node_->my_slot()).adapter);
+  AdapterUse& mine = node_->block(node_->my_slot()).adapter;
+  rdma_->share_adapter(words, mine);
+  for (EngineNetwork& network : engine_networks_) static_cast<RdmaPath&>(*network.path).share_adapter(words, mine);
 }
 
 // Names of the paths to other ranks that have no tuple queues, separated by commas.

@@ -19,9 +19,22 @@ void throw_if(const Error& error, const char* where) {
   if (error) throw std::runtime_error(std::string(where) + ": " + std::string(error.text()));
 }
 
+/// Where a network path belongs: to the rank itself, or to a message engine.
+struct Place {
+  Process& process;
+  Machine::Rank& rank;
+  Sink& sink;
+  Clock& clock;
+  std::string suffix = {};  ///< of its card's key
+  bool of_engine() const { return !suffix.empty(); }
+};
+
 // As process/connect.cc does on real adapters.
-std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& rank) {
+std::unique_ptr<Path> make_rdma(const Place& place) {
+  auto& [process, rank, sink, clock, suffix] = place;
+  const std::string key = "rdma-card" + suffix;
   RdmaOptions options;
+  options.of_engine = place.of_engine();
   options.peers = &process.peers();
   const WorldOptions& world = rank.machine.options();
   options.nodes = (world.ranks + world.ranks_per_node - 1) / world.ranks_per_node;
@@ -29,19 +42,19 @@ std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& ran
   options.receive_ns = world.network.receive_ns;
   options.ring_poll_ns = world.adapter.poll_ns;
   options.keep = world.keep_registrations ? Keep::trusted : Keep::nothing;
-  if (world.channel_changed) {
+  if (world.channel_changed && !place.of_engine()) {
     options.channel_changed = [&tell = world.channel_changed, me = rank.index(), &clock = process.clock()](
                                   PeerId peer, const char* channel) { tell(me, peer, channel, clock.now_ns()); };
   }
   Error error;
   auto path = RdmaPath::create(
-      options, process.tunables(), rank.make_hca(), process.clock(), sink,
-      [&launcher = process.launcher()](PeerId peer, std::string& card) {
-        return launcher.get(int(peer), "rdma-card", card);
+      options, process.tunables(), rank.make_hca(), clock, sink,
+      [&launcher = process.launcher(), key](PeerId peer, std::string& card) {
+        return launcher.get(int(peer), key, card);
       },
       error);
   throw_if(error, "rdma path");
-  throw_if(process.launcher().put("rdma-card", path->card()), "wire-up");
+  throw_if(process.launcher().put(key, path->card()), "wire-up");
   if (world.adapter_share) {
     std::vector<AdapterUse*> words;
     for (AdapterUse& use : rank.machine.adapters().node_of(rank.index()).uses) words.push_back(&use);
@@ -51,13 +64,14 @@ std::unique_ptr<Path> make_rdma(Process& process, Sink& sink, Machine::Rank& ran
   return path;
 }
 
-std::unique_ptr<Path> make_udp(Process& process, Sink& sink, Machine::Rank& rank) {
+std::unique_ptr<Path> make_udp(const Place& place) {
+  auto& [process, rank, sink, clock, suffix] = place;
   UdpOptions options;
   options.peers = &process.peers();
   options.message_ns = rank.machine.options().network.message_ns;
   Error error;
   auto path = UdpPath::create(
-      options, process.tunables(), rank.make_datagram_port(), process.clock(), sink,
+      options, process.tunables(), rank.make_datagram_port(), clock, sink,
       [&launcher = process.launcher()](PeerId peer, std::string& card) {
         return launcher.get(int(peer), "udp-card", card);
       },
@@ -67,31 +81,32 @@ std::unique_ptr<Path> make_udp(Process& process, Sink& sink, Machine::Rank& rank
   return path;
 }
 
-std::unique_ptr<Path> make_tcp_by(const std::string& card_key, Process& process, Sink& sink, Machine::Rank& rank) {
+std::unique_ptr<Path> make_tcp(const Place& place) {
+  auto& [process, rank, sink, clock, suffix] = place;
+  const std::string key = "tcp-card" + suffix;
   TcpOptions options;
   options.peers = &process.peers();
   Error error;
   auto path = TcpPath::create(
-      options, process.tunables(), rank.make_stream_port(), process.clock(), sink,
-      [&launcher = process.launcher(), card_key](PeerId peer, std::string& card) {
-        return launcher.get(int(peer), card_key, card);
+      options, process.tunables(), rank.make_stream_port(), clock, sink,
+      [&launcher = process.launcher(), key](PeerId peer, std::string& card) {
+        return launcher.get(int(peer), key, card);
       },
       error);
   throw_if(error, "tcp path");
-  throw_if(process.launcher().put(card_key, path->card()), "wire-up");
+  throw_if(process.launcher().put(key, path->card()), "wire-up");
   return path;
 }
 
-std::unique_ptr<Path> make_tcp(Process& process, Sink& sink, Machine::Rank& rank) {
-  return make_tcp_by("tcp-card", process, sink, rank);
-}
+using Make = std::unique_ptr<Path> (*)(const Place&);
 
-// Only if the tunable asks for them, as add_shm.
-void add_engine_networks(Process& process, Machine::Rank& rank) {
+// Only if the tunable asks for them, as add_shm. (A simulated rank has one port for datagrams.)
+void add_engine_networks(Process& process, Machine::Rank& rank, Make make) {
   std::vector<EngineNetwork> networks;
-  for (int64_t i = 1; i <= process.tunables().engines; ++i) {
+  for (int64_t i = 1; make != make_udp && i <= process.tunables().engines; ++i) {
     EngineNetwork network{rank.make_clock(), std::make_unique<LaterSink>(), nullptr};
-    network.path = make_tcp_by("tcp-card-" + std::to_string(i), process, *network.sink, rank);
+    network.path = make({process, rank, *network.sink, *network.clock, "-" + std::to_string(i)});
+    network.asks_kernel = make != make_rdma;
     networks.push_back(std::move(network));
   }
   process.give_engine_networks(std::move(networks));
@@ -118,7 +133,6 @@ void add_network_paths(Process& process, Machine::Rank& rank) {
   } else if (options.node_path) {
     process.add_path(rank.make_path(process.sink(), process.clock(), SimPath::Reach::node_others));
   }
-  using Make = std::unique_ptr<Path> (*)(Process&, Sink&, Machine::Rank&);
   std::vector<Make> wanted;
   if (options.tcp && options.tcp_first) wanted.push_back(make_tcp);
   if (options.udp && options.udp_first) wanted.push_back(make_udp);
@@ -126,15 +140,17 @@ void add_network_paths(Process& process, Machine::Rank& rank) {
   if (options.udp && !options.udp_first) wanted.push_back(make_udp);
   if (options.tcp && !options.tcp_first) wanted.push_back(make_tcp);
   if (wanted.size() == 1) {
-    if (options.tcp) add_engine_networks(process, rank);
-    process.add_path(rank.with_faults(wanted[0](process, process.sink(), rank), process.clock()));
+    add_engine_networks(process, rank, wanted[0]);
+    const Place own{process, rank, process.sink(), process.clock()};
+    process.add_path(rank.with_faults(wanted[0](own), process.clock()));
     return;
   }
   auto scheduler =
       std::make_unique<PathScheduler>(process.peers(), process.tunables(), process.clock(), process.sink(), nullptr);
   for (const Make make : wanted) {
     const bool first = make == wanted[0];
-    auto path = rank.with_faults(make(process, scheduler->sink_below(), rank), process.clock(), first);
+    const Place below{process, rank, scheduler->sink_below(), process.clock()};
+    auto path = rank.with_faults(make(below), process.clock(), first);
     scheduler->add_path(*path);
     process.add_path_below(std::move(path));
   }

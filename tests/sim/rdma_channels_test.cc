@@ -54,8 +54,8 @@ void switching_program(Bench& bench, Rng& rng, uint32_t ranks, int messages, Swi
       bench.send(to, std::vector<std::byte>(bytes, std::byte(uint8_t(left[to]))));
     }
     if (changes && rng.chance(1, 5)) {
-      bench.path->change_channel(bench.path->lane(others[rng.below(others.size())]),
-                                 kKinds[rng.below(std::size(kKinds))]);
+      Lane& lane = bench.path->lane(others[rng.below(others.size())]);
+      bench.path->switches().request(static_cast<RdmaPeer&>(lane), kKinds[rng.below(std::size(kKinds))]);
     }
     if (rng.chance(1, 3)) bench.strand.charge_ns(rng.below(30'000));
     if (rng.chance(1, 2)) bench.engine.poll_all();
@@ -132,7 +132,7 @@ void placed_program(Bench& bench, const PlacedChange& change, uint64_t& changed)
   bench.send(other, {});
   bench.wait_messages(other, 1);
   for (uint32_t sent = 0; sent <= kMessages; ++sent) {
-    if (sent == change.before) bench.path->change_channel(lane, change.kind);
+    if (sent == change.before) bench.path->switches().request(static_cast<RdmaPeer&>(lane), change.kind);
     if (sent == kMessages) break;
     bench.send(other, std::vector<std::byte>(sent == 0 ? 20 : 700));
     bench.strand.charge_ns(change.pause_ns[sent]);
@@ -424,13 +424,13 @@ TEST(RdmaChannels, PeersThatComeAndGoDoNotGrowThePool) {
       Lane& lane = bench.path->lane(peer);
       // False while another peer gives its queue pair up.
       while (bench.path->channel(lane) != ChannelKind::rc_rdma) {
-        bench.path->change_channel(lane, ChannelKind::rc_rdma);
+        bench.path->switches().request(static_cast<RdmaPeer&>(lane), ChannelKind::rc_rdma);
         bench.strand.charge_ns(1000);
         bench.engine.poll_all();
       }
       bench.send(peer, {});
       bench.wait_messages(peer, 2);
-      bench.path->change_channel(lane, ChannelKind::dc);
+      bench.path->switches().request(static_cast<RdmaPeer&>(lane), ChannelKind::dc);
       bench.engine.wait_until([&] { return bench.path->channel(lane) == ChannelKind::dc; });
       const size_t pairs = rank.machine.adapters().node(0).pairs.size();
       if (peer == 10) after_ten = pairs;
@@ -468,7 +468,7 @@ TEST(RdmaChannels, TenThousandConnectionsInTurnDoNotGrowMemory) {
       bench.wait_messages(peer, int(round) * 2 + 1);
       // False while the connection is not ready.
       while (bench.path->channel(lane) != ChannelKind::rc_rdma) {
-        bench.path->change_channel(lane, ChannelKind::rc_rdma);
+        bench.path->switches().request(static_cast<RdmaPeer&>(lane), ChannelKind::rc_rdma);
         bench.strand.charge_ns(1000);
         bench.engine.poll_all();
       }

@@ -152,6 +152,62 @@ TEST(RdmaPathContract, CrossingAndLostGreetingsMakeOneConnectionEach) {
   });
 }
 
+// A short poll takes the frames of peers; greetings and the ends of transfers are left to a poll.
+TEST(RdmaPathContract, ShortPollsTakeFramesAndLeaveTheRest) {
+  for_seeds(20, [](uint64_t seed) {
+    Report report = Machine(rdma_options_of(seed)).run([&](Machine::Rank& rank) {
+      Bench bench(rank);
+      const PeerId peer = 1 - rank.index();
+      constexpr int kMessages = 50;
+      int left = 0;
+      const auto await = [&](int count) {
+        for (int looks = 1; bench.sink.next[peer] < count; ++looks) {
+          if (bench.path->poll_shortly() < 0) {
+            ++left;
+            EXPECT_TRUE(bench.path->has_unsent());
+            EXPECT_FALSE(bench.path->arm());
+          } else if (looks % 1000 != 0) {  // else for its timers: a greeting may be lost
+            continue;
+          }
+          (void)bench.path->poll();
+        }
+      };
+      bench.send(peer, {});
+      await(1);
+      EXPECT_GE(left, 1) << "for the greeting";
+      for (int i = 1; i < kMessages; ++i) {
+        bench.send(peer, std::vector<std::byte>(size_t(i * 8)));
+        if (i % 8 == 0) await(i);
+      }
+      await(kMessages);
+      std::byte memory[100] = {}, local[100] = {std::byte{1}};
+      const RemoteKey key = bench.path->remote_memory()->expose(memory, sizeof memory, {.read = true});
+      bench.send(peer, bytes_of({reinterpret_cast<uint64_t>(memory), key}));
+      await(kMessages + 1);
+      const Exposed its = exposed_in(bench.sink.last);
+      Transfer transfer;
+      transfer.lane = &bench.path->lane(peer);
+      transfer.remote_address = its.address;
+      transfer.key = its.key;
+      transfer.bytes = sizeof local;
+      transfer.local = Cursor::bytes(local, sizeof local);
+      bench.run(transfer, false);
+      while (bench.path->poll_shortly() >= 0) {
+      }
+      EXPECT_EQ(transfer.calls, 0);
+      EXPECT_EQ(bench.path->poll_shortly(), -1) << "until a poll has come";
+      (void)bench.path->poll();
+      EXPECT_EQ(transfer.calls, 1);
+      EXPECT_EQ(local[0], std::byte{});
+      bench.send(peer, {});
+      bench.wait_messages(peer, kMessages + 2);
+      bench.path->remote_memory()->conceal(key);
+      bench.finish();
+    });
+    ASSERT_TRUE(report.ok()) << report.failure;
+  });
+}
+
 // No connection is made to ranks that nobody talks to.
 TEST(RdmaPathContract, ConnectionsAreMadeOnFirstContactOnly) {
   WorldOptions options = rdma_options_of(3);

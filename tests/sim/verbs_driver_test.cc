@@ -87,8 +87,8 @@ TEST(VerbsDriverChannels, TheyChangeWithoutLosingOrReorderingAMessage) {
         for (PeerId to : others) {
           bench.send(to, std::vector<std::byte>(own.chance(1, 6) ? own.below(20'000) : own.below(300)));
           if (own.chance(1, 4)) {
-            bench.path->change_channel(bench.path->lane(others[own.below(others.size())]),
-                                       kKinds[own.below(std::size(kKinds))]);
+            Lane& lane = bench.path->lane(others[own.below(others.size())]);
+            bench.path->switches().request(static_cast<RdmaPeer&>(lane), kKinds[own.below(std::size(kKinds))]);
           }
           if (own.chance(1, 3)) bench.strand.charge_ns(own.below(30'000));
           if (own.chance(1, 2)) bench.engine.poll_all();

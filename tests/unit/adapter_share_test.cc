@@ -50,6 +50,28 @@ TEST(AdapterShare, WhatAllRanksUseIsBounded) {
   EXPECT_EQ(c.rings(), 11u);
 }
 
+// A rank's own path and its message engines' use one adapter.
+TEST(AdapterShare, SeveralPathsOfARankAddUp) {
+  Node node(2, 10);
+  node.join(0);
+  AdapterShare engine(10);
+  engine.set_fixed(2);
+  engine.set_rings(3);
+  engine.join({&node.words[0], &node.words[1]}, node.words[0], kAdapter);
+  node.join(1);
+  EXPECT_TRUE(node.shares[0]->claim(4));
+  EXPECT_EQ(node.shares[1]->queue_pairs(), 6u);
+  EXPECT_FALSE(engine.claim(5));
+  EXPECT_TRUE(engine.claim(3));
+  EXPECT_EQ(node.shares[1]->queue_pairs(), 9u);
+  EXPECT_EQ(node.shares[1]->most(), 1u);
+  node.shares[0]->set_claimed(0);
+  engine.set_fixed(1);
+  engine.set_rings(1);
+  EXPECT_EQ(node.shares[1]->queue_pairs(), 4u);
+  EXPECT_EQ(node.shares[1]->rings(), 1u);
+}
+
 TEST(AdapterShare, RanksOnAnotherAdapterDoNotCount) {
   Node node(2, 4);
   node.join(0);

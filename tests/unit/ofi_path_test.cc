@@ -352,6 +352,49 @@ TEST(OfiPath, TransfersReachExposedMemoryAndNoOther) {
   }
 }
 
+// Of a rank whose card was not read, too. That is left to a poll, as is the end of an operation.
+TEST(OfiPath, ShortPollsTakeFramesAndLeaveTheRest) {
+  OfiWorld world("", {}, [](Tunables& tunables) { tunables.ofi_keepalive_ms = 40; });
+  auto& arrivals = world[1].sink.arrivals;
+  OfiPath& path = world.path(1);
+  const auto poll_shortly = [&] {
+    for (int i = 0; i < 20; ++i) {
+      world.path(0).poll();
+      if (path.poll_shortly() < 0) return false;
+    }
+    return true;
+  };
+  EXPECT_FALSE(path.may_send_shortly(path.lane(0), 8));
+  world.send(0, 1, 1, "first");
+  world.send(0, 1, 2, content(5'000, 'x'));
+  EXPECT_TRUE(poll_shortly());
+  ASSERT_EQ(arrivals.size(), 2u);
+  EXPECT_EQ(arrivals[1].bytes, content(5'000, 'x'));
+  EXPECT_FALSE(path.may_send_shortly(path.lane(0), 8)) << "its card was not read";
+
+  // Rank 0 hears nothing for long, and asks.
+  const uint64_t end = world.clock.now_ns() + uint64_t(kPatience * 20e9);
+  while (poll_shortly() && world.clock.now_ns() < end) {
+  }
+  EXPECT_EQ(path.poll_shortly(), -1) << "until a poll has come";
+  EXPECT_EQ(path.unsent_hint(), Need::now);
+  path.poll();
+  EXPECT_TRUE(path.may_send_shortly(path.lane(0), 8));
+  EXPECT_TRUE(poll_shortly());
+
+  std::string memory = content(100, 'm'), local(100, '?');
+  RemoteMemory& owner = memory_of(world.path(0));
+  const RemoteKey key = owner.expose(memory.data(), memory.size(), {true, true, true});
+  Transfer get(path.lane(0), local.data(), local.size(), reinterpret_cast<uintptr_t>(memory.data()), key);
+  memory_of(path).get(get);
+  EXPECT_FALSE(poll_shortly());
+  EXPECT_EQ(get.completions, 0);
+  EXPECT_FALSE(path.arm());
+  ASSERT_TRUE(world.until([&] { return get.completions == 1; }));
+  EXPECT_EQ(local, memory);
+  owner.conceal(key);
+}
+
 // An adapter carries a write out, and nobody at the target hears of it. A frame must tell a rank that sleeps until
 // then, even when there was no room for it just after the write.
 TEST(OfiPath, APutThatItsTargetWaitsForIsToldByAFrame) {

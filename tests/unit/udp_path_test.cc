@@ -147,6 +147,50 @@ TEST(UdpPath, SizesAroundEveryBoundaryBothWays) {
   }
 }
 
+// A short poll takes what comes from peers that are met, and repeats what was lost; who introduces itself is left to a
+// poll, since its card must be read.
+TEST(UdpPath, ShortPollsTakeWhatComesFromKnownPeers) {
+  for (const char* protocol : {"modern", "paper"}) {
+    SCOPED_TRACE(protocol);
+    UdpWorld world(2, protocol);
+    auto& arrivals = world[1].sink.arrivals;
+    UdpPath& path = *world[1].path;
+    const auto poll_shortly = [&](size_t wanted) {
+      const uint64_t end = world.clock.now_ns() + uint64_t(kPatience * 20e9);
+      int last = 0;
+      while (arrivals.size() < wanted && last >= 0 && world.clock.now_ns() < end) {
+        world[0].path->poll();
+        last = path.poll_shortly();
+      }
+      return last;
+    };
+    world.send(0, 1, 0, "first");
+    EXPECT_EQ(poll_shortly(1), -1);
+    EXPECT_EQ(world.lookups, 1) << "the sender's";
+    EXPECT_TRUE(arrivals.empty());
+    EXPECT_EQ(path.poll_shortly(), -1) << "until a poll has come";
+    EXPECT_EQ(path.unsent_hint(), Need::now);
+    EXPECT_FALSE(path.arm());
+    ASSERT_TRUE(world.until([&] { return arrivals.size() == 1; }));
+    EXPECT_EQ(world.lookups, 2);
+
+    world.send(0, 1, 1, "second");
+    world.send(0, 1, 2, pattern(50'000, 3));
+    EXPECT_GE(poll_shortly(3), 0);
+    ASSERT_EQ(arrivals.size(), 3u);
+    EXPECT_TRUE(arrivals[2].bytes == pattern(50'000, 3));
+    // What it sends is acknowledged by short polls alone.
+    ASSERT_TRUE(path.try_send(path.lane(0), {.kind = wire::Kind::eager, .tag = 0}, "", 0));
+    const uint64_t end = world.clock.now_ns() + uint64_t(kPatience * 20e9);
+    while (path.has_unsent() && world.clock.now_ns() < end) {
+      world[0].path->poll();
+      EXPECT_GE(path.poll_shortly(), 0);
+    }
+    EXPECT_FALSE(path.has_unsent());
+    EXPECT_EQ(world.lookups, 2);
+  }
+}
+
 // What goes over the wire shows nothing of the messages, and they arrive.
 TEST(UdpPath, EncryptedMessagesArriveAndDoNotShow) {
   const std::string secret = "the spring is nearer than it looks";

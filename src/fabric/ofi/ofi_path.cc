@@ -38,7 +38,7 @@ bool OfiPath::withdraw(SendOperation& operation) {
 }
 
 TupleQueues* OfiPath::tuple_queues() {
-  if (!tuples_ && !replaceable_ && OfiTuples::possible(capabilities()))
+  if (!tuples_ && !silence_.is_replaceable() && OfiTuples::possible(capabilities()))
     tuples_ = OfiTuples::create(adapter_, streams_, *this, tunables_);
   return tuples_.get();
 }
@@ -52,6 +52,7 @@ int OfiPath::poll() {
   streams_.end_bursts();
   int handled = take_completions();
   adapter_.repost();
+  if (silence_.owes_answers()) silence_.answer();
   if (!busy_.empty()) pump_busy();
   if (tuples_) (void)tuples_->pump();
   if (streams_.anything_to_complete()) handled += streams_.complete();
@@ -59,8 +60,9 @@ int OfiPath::poll() {
   if (++polls_ >= kTimerPolls && (handled == 0 || polls_ >= 2 * kTimerPolls)) {
     polls_ = 0;
     counters().ofi_held = adapter_.held;
-    if (next_look_ns_ != ~uint64_t{0}) {
-      if (const uint64_t now = adapter_.clock.now_ns(); now >= next_look_ns_) look_after(now);
+    if (silence_.any()) {
+      const uint64_t now = adapter_.clock.now_ns();
+      if (now >= silence_.next_look_ns()) silence_.look_after(peers_, now);
     }
   }
   return handled;
@@ -83,6 +85,26 @@ int OfiPath::take_completions() {
     if (count < kBatch) break;
   }
   return handled;
+}
+
+// No card of a peer, no loss of one, no end of an operation, no timer: the first completion that needs the rank, and
+// those behind it, are left to poll.
+int OfiPath::poll_shortly() {
+  const bool due = adapter_.any_stashed() || !doomed_.empty() || !unsendable_.empty() || silence_.owes_answers();
+  if (due || tuples_) return -1;
+  streams_.end_bursts();
+  ofi::Completion batch[kBatch];
+  const int count = adapter_.poll(batch, kBatch);
+  if (count < 0) return -1;  // poll will find the same
+  for (int k = 0; k < count; ++k) {
+    const OfiOperation::Kind kind = static_cast<const OfiOperation&>(*batch[k].context).kind;
+    const bool is_frame = kind == OfiOperation::Kind::receive || kind == OfiOperation::Kind::send;
+    if (adapter_.any_stashed() || !is_frame || batch[k].error != 0) adapter_.stash(batch[k]);
+    else handle(batch[k]);
+  }
+  adapter_.repost();
+  if (!busy_.empty()) pump_busy();
+  return adapter_.any_stashed() || !doomed_.empty() || silence_.owes_answers() ? -1 : count;
 }
 
 void OfiPath::handle(const ofi::Completion& completion) {
@@ -126,7 +148,7 @@ void OfiPath::on_frame(const wire::OfiFrame& frame, const std::byte* data) {
   peer.spoken = peer.ping_due = false;
   ++counters().ofi_received;
   switch (frame.type) {
-    case wire::OfiFrameType::ping: (void)streams_.send_sign(peer, wire::OfiFrameType::pong); return;
+    case wire::OfiFrameType::ping: silence_.on_ping(peer); return;
     case wire::OfiFrameType::pong:
     case wire::OfiFrameType::wake: return;  // this poll has found something: who waits looks again
     case wire::OfiFrameType::landed:
@@ -158,7 +180,8 @@ bool OfiPath::arm() {
 
 // What nobody waits for may stay until the application calls again.
 bool OfiPath::anything_now() const {
-  return adapter_.outstanding != 0 || streams_.queued() != 0 || !busy_.empty() || (tuples_ && tuples_->owes());
+  return silence_.owes_answers() || adapter_.any_stashed() || adapter_.outstanding != 0 || streams_.queued() != 0 ||
+         !busy_.empty() || (tuples_ && tuples_->owes());
 }
 
 }  // namespace tern

@@ -1,4 +1,4 @@
-// Peers of the ofi path: first contact, silence, loss. See ofi_path.h.
+// Peers of the ofi path: first contact, loss. See ofi_path.h.
 #include <sodium.h>
 
 #include <algorithm>
@@ -8,16 +8,6 @@
 #include "fabric/ofi/ofi_path.h"
 
 namespace tern {
-namespace {
-
-// Where another path would take over, peers are looked at so often.
-constexpr uint64_t kOfiLook_ns = 20 * kMillisecond_ns;
-// A silent peer to which something went is asked for an answer after this part of the time after which it is given up:
-// so it has most of that time for its answer.
-constexpr uint64_t kPartBeforePing = 4;
-
-}  // namespace
-
 std::unique_ptr<OfiPath> OfiPath::create(const OfiOptions& options, const Tunables& tunables,
                                          std::unique_ptr<ofi::Port> port, Clock& clock, Sink& sink, Lookup lookup,
                                          Error& error) {
@@ -38,9 +28,8 @@ OfiPath::OfiPath(const OfiOptions& options, const Tunables& tunables, std::uniqu
       adapter_(options, tunables, std::move(port), clock),
       streams_(adapter_, *this, sink, hints_, helped_),
       transfers_(adapter_, streams_, *this),
-      tunables_(tunables),
-      keepalive_ns_(uint64_t(tunables.ofi_keepalive_ms) * kMillisecond_ns),
-      failover_ns_(uint64_t(tunables.ofi_failover_ms) * kMillisecond_ns) {
+      silence_(adapter_, streams_, *this, tunables),
+      tunables_(tunables) {
   properties_.name = "ofi";
   properties_.eager_bytes = std::min(ofi_part_bytes(tunables, capabilities()),
                                      adapter_.frame_bytes - wire::ofi_head_bytes(wire::OfiFrameType::whole));
@@ -100,7 +89,7 @@ OfiPeer& OfiPath::peer_at(PeerId id) {
     OfiPeer& peer = *peers_[id];
     const PeerTable& table = *adapter_.options.peers;
     peer.in_proof = wire::ofi_proof(adapter_.options.key.data(), table.name(id), table.my_name(), salt_, 0);
-    if (next_look_ns_ == ~uint64_t{0}) next_look_ns_ = 0;
+    silence_.begin();
   }
   return *peers_[id];
 }
@@ -145,40 +134,6 @@ bool OfiPath::meet(OfiPeer& peer) {
 Error OfiPath::reason(const OfiPeer& peer) const {
   return Error(ErrorClass::proc_aborted,
                "rank " + std::to_string(peer.id) + " cannot be reached by libfabric: " + peer.trouble);
-}
-
-// --- Silence.
-
-void OfiPath::look_after(uint64_t now_ns) {
-  for (auto& peer : peers_) {
-    if (peer && !peer->lost && !peer->doomed) look_after(*peer, now_ns);
-  }
-  uint64_t pause = replaceable_ ? kOfiLook_ns : ~uint64_t{0};
-  if (keepalive_ns_ != 0) pause = std::min(pause, std::max(keepalive_ns_ / 2, kOfiLook_ns));
-  next_look_ns_ = pause == ~uint64_t{0} ? pause : now_ns + pause;
-}
-
-// `heard_ns` 0: it was heard since the last look.
-void OfiPath::look_after(OfiPeer& peer, uint64_t now_ns) {
-  if (peer.id == adapter_.options.peers->me() || (!peer.met && peer.heard_ns == 0 && !peer.spoken)) return;
-  if (peer.heard_ns == 0) peer.heard_ns = now_ns;
-  if (peer.ping_due) peer.ping_due = !streams_.send_sign(peer, wire::OfiFrameType::ping);
-  const uint64_t silent_ns = now_ns - peer.heard_ns;
-  if (replaceable_ && peer.pinged_ns != 0 && now_ns - peer.pinged_ns >= failover_ns_) {
-    doom(peer, "it has not answered for " + std::to_string((now_ns - peer.pinged_ns) / kMillisecond_ns) +
-                   " ms (TERN_OFI_FAILOVER_MS)");
-    return;
-  }
-  // Also what the provider still has: it may take nothing more from this rank, which then has not spoken since.
-  const bool asked = peer.spoken || peer.outstanding != 0;
-  const bool owes = replaceable_ && asked && silent_ns >= failover_ns_ / kPartBeforePing;
-  const bool silent = keepalive_ns_ != 0 && silent_ns >= keepalive_ns_ && peer.outstanding == 0;
-  if (peer.pinged_ns != 0 || (!owes && !silent)) {
-    if (silent && !replaceable_) peer.pinged_ns = 0;
-    return;
-  }
-  peer.pinged_ns = now_ns;
-  peer.ping_due = !streams_.send_sign(peer, wire::OfiFrameType::ping);
 }
 
 // --- Loss.

@@ -131,6 +131,12 @@ size_t RdmaAdapter::take_stash(rdma::Completion* completions) {
   return std::exchange(stashed_, 0);
 }
 
+void RdmaAdapter::put_back(std::span<const rdma::Completion> completions) {
+  TERN_ASSERT(stashed_ == 0 && completions.size() <= kBatch);
+  std::copy(completions.begin(), completions.end(), stash_);
+  stashed_ = completions.size();
+}
+
 bool RdmaAdapter::arm() {
   if (failed_) return true;
   completions_->arm(false);

@@ -10,6 +10,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct RdmaOptions {
   Keep keep = Keep::watched;
   /// Nodes of the job, if the launcher says how many, equal at all ranks; 0: it does not.
   uint32_t nodes = 0;
+  bool of_engine = false;  ///< of a message engine, beside the rank's own path
   /// Told which channel a peer's messages come by from now on (a name of channel.h); may be empty.
   std::function<void(PeerId peer, const char* channel)> channel_changed;
 };
@@ -90,6 +92,9 @@ class RdmaAdapter {
       return take_stash(completions);
     return completions_->poll(completions, kBatch);
   }
+  /// The last ones of those that were taken just now: the next call of `take` gives them.
+  void put_back(std::span<const rdma::Completion> completions);
+  bool any_stashed() const { return stashed_ != 0; }
   /// False: something is there already; poll instead of sleeping.
   bool arm();
   /// After sleeping; true: it had been armed.
@@ -148,7 +153,7 @@ class RdmaAdapter {
   std::vector<uint32_t> taken_receives_;
   std::vector<RdmaPeer*> blocked_;
   uint32_t outstanding_ = 0;
-  rdma::Completion stash_[kBatch];  ///< found while arming
+  rdma::Completion stash_[kBatch];  ///< found while arming, or put back
   size_t stashed_ = 0;
   bool armed_ = false;
   bool failed_ = false;

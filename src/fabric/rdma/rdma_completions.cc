@@ -10,6 +10,38 @@ int RdmaCompletions::take() {
   return int(count);
 }
 
+namespace {
+
+// A greeting may come from a rank whose card is not known, a transfer ends an operation, and what failed loses a peer.
+bool is_short(const rdma::Completion& completion) {
+  if (completion.status != rdma::Status::success) return false;
+  switch (RdmaAdapter::tag_of(completion.id)) {
+    case RdmaTag::receive:
+    case RdmaTag::slot:
+    case RdmaTag::inlined:
+    case RdmaTag::datagram:
+    case RdmaTag::greeting_out: return true;
+    case RdmaTag::part:
+    case RdmaTag::transfer:
+    case RdmaTag::greeting_in: return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+int RdmaCompletions::take_shortly() {
+  const size_t count = adapter_.take(batch_);
+  for (size_t i = 0; i < count; ++i) {
+    if (!is_short(batch_[i])) [[unlikely]] {
+      adapter_.put_back({batch_ + i, count - i});
+      return -1;
+    }
+    on_completion(batch_[i]);
+  }
+  return int(count);
+}
+
 // False: the request is not over, although it has completed.
 bool RdmaCompletions::returned(RdmaPeer& peer, const rdma::Completion& completion) {
   if (by_.dc && !by_.dc->on_completion(peer, completion)) return false;

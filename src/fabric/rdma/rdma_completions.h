@@ -34,6 +34,9 @@ class RdmaCompletions final : public RdmaArrivals {
 
   /// Takes a batch from the adapter and handles it. Returns how many there were.
   int take();
+  /// For a short poll (Path::poll_shortly): as `take`, but stops before a completion that needs the rank, and leaves it
+  /// and the following ones to `take`; -1 then.
+  int take_shortly();
   void on_stream_frame(RdmaPeer& peer, const std::byte* data, size_t bytes) override;
   void on_completion(const rdma::Completion& completion) override;
 

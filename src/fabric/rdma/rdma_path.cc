@@ -123,12 +123,8 @@ int RdmaPath::poll() {
   adapter_.repost();
   if (streams_.anything_to_complete()) handled += streams_.complete();
   if (memory_.anything_to_complete()) handled += memory_.complete();
-  if (adapter_.any_blocked()) pump_blocked();
+  pump();
   if (!broken_.empty()) handled += bury_broken();
-  if (ud_) {
-    if (ud_->busy()) ud_->advance(false);
-    hints_.holding = ud_->holding();
-  }
   // Timers read the clock: better while there is nothing else to do.
   if (polls_ >= kTimerPolls && (handled == 0 || polls_ >= 2 * kTimerPolls)) {
     polls_ = 0;
@@ -139,6 +135,16 @@ int RdmaPath::poll() {
     if (timers && now_ns >= policy_.due_ns()) adapt_channels(policy_, table_, switches_, dc_ != nullptr, now_ns);
   }
   return handled;
+}
+
+// No greeting, no loss of a peer, no end of an operation, no event of the adapter, no timer.
+int RdmaPath::poll_shortly() {
+  if (adapter_.failed() || !broken_.empty() || tuples_) return -1;
+  const int taken = completions_.take_shortly();
+  const int written = switches_.any_ring() ? switches_.poll(counters()) : 0;
+  adapter_.repost();
+  pump();
+  return taken >= 0 && broken_.empty() ? taken + written : -1;
 }
 
 void RdmaPath::publish_counters() {
@@ -155,8 +161,10 @@ void RdmaPath::publish_counters() {
     to.rdma_datagrams = ud_->datagrams();
     to.rdma_datagrams_repeated = ud_->repeated();
   }
-  to.rdma_node_queue_pairs = adapter_.share.queue_pairs();
-  to.rdma_node_rings = adapter_.share.rings();
+  if (!adapter_.options.of_engine) {
+    to.rdma_node_queue_pairs = adapter_.share.queue_pairs();
+    to.rdma_node_rings = adapter_.share.rings();
+  }
   to.rdma_bytes = adapter_.slots.memory_bytes() + switches_.ring_bytes();
 }
 
@@ -165,12 +173,18 @@ uint64_t RdmaPath::next_deadline_ns() const {
   return std::min({connections_.next_deadline_ns(), policy_.due_ns(), switches_.next_deadline_ns(), datagrams});
 }
 
-void RdmaPath::pump_blocked() {
-  for (RdmaPeer* peer : adapter_.take_blocked()) {
-    streams_.give_credit(*peer);
-    transfers_.pump(*peer);
-    streams_.pump(*peer);
+// What has waited for room, or for its time.
+void RdmaPath::pump() {
+  if (adapter_.any_blocked()) {
+    for (RdmaPeer* peer : adapter_.take_blocked()) {
+      streams_.give_credit(*peer);
+      transfers_.pump(*peer);
+      streams_.pump(*peer);
+    }
   }
+  if (!ud_) return;
+  if (ud_->busy()) ud_->advance(false);
+  hints_.holding = ud_->holding();
 }
 
 void RdmaPath::on_connected(RdmaPeer& peer, uint32_t window) {

@@ -64,12 +64,13 @@ class RdmaPath final : public CountingPath, private RdmaPeers {
   void give_up(Lane& lane) override;
   bool reopen(Lane& lane, uint32_t incarnation) override;
   int poll() override;
+  int poll_shortly() override;
   int wait_fd() const override { return adapter_.wait_fd(); }
   bool arm() override;
   uint64_t next_deadline_ns() const override;
   bool has_unsent() const override {
-    return streams_.queued() != 0 || adapter_.outstanding() != 0 || (tuples_ && tuples_->has_unsent()) ||
-           (ud_ && ud_->has_unsent());
+    return adapter_.any_stashed() || streams_.queued() != 0 || adapter_.outstanding() != 0 ||
+           (tuples_ && tuples_->has_unsent()) || (ud_ && ud_->has_unsent());
   }
 
   void count_into(Counters& counters) override {
@@ -80,11 +81,10 @@ class RdmaPath final : public CountingPath, private RdmaPeers {
   /// Connections that are up. For tests.
   size_t connections() const { return connections_.count(); }
   const RegistrationCache& registrations() const { return transfers_.registrations(); }
-  const ChannelSwitches& switches() const { return switches_; }
+  /// Its requests let a peer's messages come by another channel.
+  ChannelSwitches& switches() { return switches_; }
   /// Null: no messages go by datagrams.
   const UdEndpoint* datagrams() const { return ud_.get(); }
-  /// Lets a peer's messages come by another channel from now on. False: impossible, or another change is under way.
-  bool change_channel(Lane& lane, ChannelKind kind) { return switches_.request(static_cast<RdmaPeer&>(lane), kind); }
   /// The channel of the peer's messages to this rank.
   ChannelKind channel(const Lane& lane) const { return static_cast<const RdmaPeer&>(lane).switching.kind; }
 
@@ -92,7 +92,7 @@ class RdmaPath final : public CountingPath, private RdmaPeers {
   RdmaPath(const RdmaOptions& options, const Tunables& tunables, std::unique_ptr<rdma::Hca> hca, Clock& clock,
            Sink& sink, Lookup lookup);
   Error start(const Tunables& tunables);
-  void pump_blocked();
+  void pump();
   void publish_counters();
 
   // RdmaPeers.

@@ -74,17 +74,12 @@ ssize_t TcpInbound::take_away(int handle, size_t bytes) {
   return n;
 }
 
-// What the last call has not delivered.
-TcpInbound::State TcpInbound::go_on(int& handled, Wanted wanted) {
-  if (waiting_ && !can_go_on()) return State::waits;
-  waiting_ = left_alone_ = false;
-  return landing_now_ ? State::more : deliver_buffered(handled, wanted);
-}
-
-TcpInbound::State TcpInbound::receive(int handle, int& handled, Wanted wanted) {
+TcpInbound::State TcpInbound::receive(int handle, int& handled) {
   size_t turn = 0;
-  if (waiting_ || left_alone_) [[unlikely]] {
-    const State state = go_on(handled, wanted);
+  if (waiting_) {
+    if (!can_go_on()) return State::waits;
+    waiting_ = false;
+    State state = landing_now_ ? State::more : deliver_buffered(handled);
     if (state != State::more) return state;
   }
   while (turn < kTurnBytes) {
@@ -110,7 +105,7 @@ TcpInbound::State TcpInbound::receive(int handle, int& handled, Wanted wanted) {
     end_ += size_t(n);
     TERN_DEBUG_ASSERT(end_ <= kBufferBytes);
     turn += size_t(n);
-    State state = deliver_buffered(handled, wanted);
+    State state = deliver_buffered(handled);
     if (state != State::more) return state;
     // A short read has emptied the socket: another one would only cost a system call.
     if (size_t(n) < room && !from_memory) return State::idle;
@@ -118,7 +113,7 @@ TcpInbound::State TcpInbound::receive(int handle, int& handled, Wanted wanted) {
   return State::more;
 }
 
-TcpInbound::State TcpInbound::deliver_buffered(int& handled, Wanted wanted) {
+TcpInbound::State TcpInbound::deliver_buffered(int& handled) {
   for (;;) {
     const std::byte* at = buffer_.get() + begin_;
     TERN_DEBUG_ASSERT(begin_ <= end_ && !landing_now_);
@@ -133,11 +128,6 @@ TcpInbound::State TcpInbound::deliver_buffered(int& handled, Wanted wanted) {
       begin_ = 0;
       end_ = available;
       return State::more;
-    }
-    if (wanted == Wanted::eager && (head.type != wire::FrameType::message || head.header.kind != wire::Kind::eager))
-        [[unlikely]] {
-      left_alone_ = true;
-      return State::left;
     }
     available -= sizeof head;
     at += sizeof head;
@@ -362,7 +352,7 @@ void TcpInbound::abandon(const Error& error) {
   buffer_.reset();
   ready_bytes_ = 0;
   drained_ = {};
-  waiting_ = left_alone_ = false;
+  waiting_ = false;
   const bool message = landing_now_ && head_.type == wire::FrameType::message;
   landing_now_ = false;
   if (message) {

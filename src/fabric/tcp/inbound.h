@@ -44,10 +44,7 @@ class TcpInbound {
     broken,   ///< the socket has failed: `error`
     unsound,  ///< a checksum is wrong: bytes after `received` are not used
     wrong,    ///< what arrived is not a stream of frames
-    left,     ///< the next frame is not wanted now
   };
-  /// What a call delivers: what comes, or only messages of kind `eager`. The rest stays, in order, for a later call.
-  enum class Wanted : uint8_t { all, eager };
 
   /// What the streams of one peer share. `scratch`: `scratch_bytes` of working memory. The port is not owned.
   struct Shared {
@@ -63,7 +60,7 @@ class TcpInbound {
   /// `stream`: which of the peer's streams this is.
   explicit TcpInbound(Shared& shared, size_t stream = 0);
   /// Reads from the port's `stream` and delivers; adds the number of messages delivered to `handled`.
-  State receive(int handle, int& handled, Wanted wanted = Wanted::all);
+  State receive(int handle, int& handled);
   /// Whether a stream in state `waits` can go on.
   bool can_go_on() const { return waiting_ && (index_ == 0 ? !shared_.assembly.open : announced()); }
   bool waiting() const { return waiting_; }
@@ -94,8 +91,7 @@ class TcpInbound {
   bool incomplete() const { return landing_now_; }
 
  private:
-  State deliver_buffered(int& handled, Wanted wanted);
-  State go_on(int& handled, Wanted wanted);
+  State deliver_buffered(int& handled);
   State read_landing(int handle, int& handled);
   State read_block(int handle);
   State after(ssize_t n);
@@ -113,8 +109,7 @@ class TcpInbound {
   size_t begin_ = 0, end_ = 0;  ///< what is in the buffer and not yet delivered
   bool landing_now_ = false;    ///< a payload is arriving at landing_; the buffer is empty
   bool waiting_ = false;
-  bool left_alone_ = false;  ///< the next frame in the buffer was not wanted
-  bool departed_ = false;    ///< the peer has said goodbye
+  bool departed_ = false;  ///< the peer has said goodbye
   int error_ = 0;
   uint64_t left_ = 0;  ///< bytes of that payload that have not arrived
   wire::FrameHead head_{};

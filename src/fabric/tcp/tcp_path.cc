@@ -122,10 +122,8 @@ int TcpPath::poll() {
   traffic_.begin_poll();
   int handled = 0;
   // Since a connection was left to this poll, only messages were sent: it is still there.
-  if (const auto [link, state] = std::exchange(left_, {}); link) [[unlikely]] {
-    const bool goes_on = state == TcpInbound::State::left || state == TcpInbound::State::waits;
-    handled = goes_on ? receive(*link) : after(*link, state);
-  }
+  if (const auto [link, state] = std::exchange(left_, {}); link) [[unlikely]]
+    handled = after(*link, state);
   handled += traffic_.read_hot([this](Link& link) { return receive(link); });
   handled += traffic_.retry();
   if (traffic_.look_at_all()) handled += poll_events();
@@ -169,7 +167,7 @@ int TcpPath::poll_shortly() {
   const int handled = traffic_.read_hot([this](Link& link) {
     int its = 0;
     if (left_.link) return its;
-    const TcpInbound::State state = traffic_.receive(link, its, TcpInbound::Wanted::eager);
+    const TcpInbound::State state = traffic_.receive(link, its);
     if (state != TcpInbound::State::idle && state != TcpInbound::State::more) left_ = {&link, state};
     return its;
   });
@@ -192,8 +190,7 @@ int TcpPath::after(Link& link, TcpInbound::State state) {
   switch (state) {
     case TcpInbound::State::idle:
     case TcpInbound::State::more:
-    case TcpInbound::State::waits:
-    case TcpInbound::State::left: break;
+    case TcpInbound::State::waits: break;
     case TcpInbound::State::ended:
     case TcpInbound::State::broken:
     case TcpInbound::State::unsound:

@@ -93,11 +93,11 @@ class Traffic {
   /// Sends what was blocked.
   int retry() { return blocked_.empty() ? 0 : retry_slow(); }
   /// Reads what is there for its stream, and delivers it. The connection may be over afterwards.
-  TcpInbound::State receive(Link& link, int& handled, TcpInbound::Wanted wanted = TcpInbound::Wanted::all) {
+  TcpInbound::State receive(Link& link, int& handled) {
     Stream& stream = *link.stream;
     TERN_DEBUG_ASSERT(stream.link == &link);
     const uint64_t before = stream.inbound.received();
-    TcpInbound::State state = stream.inbound.receive(link.handle.get(), handled, wanted);
+    TcpInbound::State state = stream.inbound.receive(link.handle.get(), handled);
     if (stream.link != &link) return TcpInbound::State::idle;  // the sink has sent, and found the connection broken
     if (stream.inbound.settled()) stream.outbound.trust();
     if (stream.inbound.certain_to_come() != 0) arrivals_.note(stream.inbound.received() - before, clock_);

@@ -3,6 +3,7 @@
 #include "fabric/udp/udp_path.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 #include "fabric/poll_bounds.h"
@@ -42,25 +43,50 @@ bool UdpPath::withdraw(SendOperation& operation) {
 
 int UdpPath::poll() {
   const uint64_t now = clock_.now_ns();
-  hints_.holding = shared_.holding = false;
-  int handled = receive(now);
-  shared_.charge_messages(handled);
-  if (!busy_.empty()) advance_busy(clock_.now_ns(), false);
+  int handled = 0;
+  if (!left_.empty()) [[unlikely]] {
+    for (const DatagramPort::Arrival& arrival : std::exchange(left_, {})) on_arrival(arrival, now, handled);
+  }
+  move(now, Takes::all, handled);
   if (now >= next_look_ns_) look_after(now);
   if (!doomed_.empty() || !unsendable_.empty()) handled += lose_doomed();
   if (!shared_.finished.empty()) handled += complete();
   return handled;
 }
 
-int UdpPath::receive(uint64_t now_ns) {
+// No card of a peer, no loss of one, no end of an operation.
+int UdpPath::poll_shortly() {
+  if (!left_.empty() || !doomed_.empty() || !unsendable_.empty()) return -1;
   int handled = 0;
-  DatagramPort::Arrival arrivals[DatagramPort::kMaxArrivals];
-  for (int i = 0; i < kMaxReceives; ++i) {
-    const size_t count = port_->receive(arrivals);
-    if (count == 0) break;
-    for (size_t k = 0; k < count; ++k) on_arrival(arrivals[k], now_ns, handled);
+  move(clock_.now_ns(), Takes::known, handled);
+  return left_.empty() && doomed_.empty() ? handled : -1;
+}
+
+// Datagrams, in and out.
+void UdpPath::move(uint64_t now_ns, Takes takes, int& handled) {
+  hints_.holding = shared_.holding = false;
+  for (int i = 0; i < kMaxReceives && receive(now_ns, takes, handled); ++i) {
   }
-  return handled;
+  shared_.charge_messages(handled);
+  if (!busy_.empty()) advance_busy(clock_.now_ns(), false);
+}
+
+// False: there was nothing, or the rest is left to poll.
+bool UdpPath::receive(uint64_t now_ns, Takes takes, int& handled) {
+  DatagramPort::Arrival arrivals[DatagramPort::kMaxArrivals];
+  const size_t count = port_->receive(arrivals);
+  for (size_t k = 0; k < count; ++k) {
+    wire::DatagramHead head;
+    // Others may be introduced by it. (What has no head will be dropped.)
+    const bool known = takes == Takes::all || !wire::parse_datagram_head(arrivals[k].data, arrivals[k].bytes, head) ||
+                       (head.job == table_.my_name().job && head.from < peers_.size() && peers_[head.from]);
+    if (!known) [[unlikely]] {
+      left_.assign(arrivals + k, arrivals + count);
+      return false;
+    }
+    on_arrival(arrivals[k], now_ns, handled);
+  }
+  return count != 0;
 }
 
 void UdpPath::on_arrival(const DatagramPort::Arrival& arrival, uint64_t now_ns, int& handled) {
@@ -124,7 +150,7 @@ int UdpPath::complete() {
 
 bool UdpPath::arm() {
   if (!busy_.empty()) advance_busy(clock_.now_ns(), true);
-  return shared_.finished.empty() && doomed_.empty() && unsendable_.empty() && port_->arm();
+  return left_.empty() && shared_.finished.empty() && doomed_.empty() && unsendable_.empty() && port_->arm();
 }
 
 uint64_t UdpPath::next_deadline_ns() const {
@@ -136,7 +162,7 @@ uint64_t UdpPath::next_deadline_ns() const {
 }
 
 bool UdpPath::has_unsent() const {
-  return std::any_of(busy_.begin(), busy_.end(), [](const Peer* peer) {
+  return !left_.empty() || std::any_of(busy_.begin(), busy_.end(), [](const Peer* peer) {
     return !peer->lost && (peer->channel->unsent() || peer->channel->unacknowledged());
   });
 }

@@ -63,7 +63,7 @@ class UdpPath final : public CountingPath {
   DatagramPort& port() { return *port_; }
 
   bool reaches(PeerId peer) const override { return peer != table_.me() && table_.in_my_job(peer); }
-  Lane& lane(PeerId peer) override { return peer_at(peer); }
+  Lane& lane(PeerId peer) override;
   bool try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) override;
   void enqueue(SendOperation& operation) override;
   bool withdraw(SendOperation& operation) override;
@@ -75,6 +75,7 @@ class UdpPath final : public CountingPath {
     shared_.counters = &counters;
   }
   int poll() override;
+  int poll_shortly() override;
   int wait_fd() const override { return port_->descriptor(); }
   bool arm() override;
   uint64_t next_deadline_ns() const override;
@@ -107,7 +108,9 @@ class UdpPath final : public CountingPath {
           Clock& clock, Sink& sink, Lookup lookup);
 
   // udp_path.cc
-  int receive(uint64_t now_ns);
+  enum class Takes : uint8_t { all, known };  ///< `known`: what comes from peers that are met
+  void move(uint64_t now_ns, Takes takes, int& handled);
+  bool receive(uint64_t now_ns, Takes takes, int& handled);
   void on_arrival(const DatagramPort::Arrival& arrival, uint64_t now_ns, int& handled);
   void keep_busy(Peer& peer) {
     if (peer.busy) return;
@@ -118,8 +121,6 @@ class UdpPath final : public CountingPath {
   int complete();
 
   // udp_peers.cc
-  void start();
-  Peer& peer_at(PeerId id);
   Peer& add_peer(PeerId id);
   Error meet(Peer& peer);
   void introduce(Peer& peer);
@@ -147,8 +148,9 @@ class UdpPath final : public CountingPath {
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by PeerId; null: never heard of
   std::vector<Peer*> busy_;                   ///< peers with running timers, or with data to send
   std::vector<Peer*> doomed_;
-  SendList unsendable_;                   ///< for lost peers
-  uint64_t next_look_ns_ = ~uint64_t{0};  ///< ~0: no peer is met
+  std::vector<DatagramPort::Arrival> left_;  ///< arrivals that poll_shortly has left to poll; the port's last
+  SendList unsendable_;                      ///< for lost peers
+  uint64_t next_look_ns_ = ~uint64_t{0};     ///< ~0: no peer is met
 };
 
 }  // namespace tern

@@ -47,10 +47,8 @@ std::unique_ptr<UdpPath> UdpPath::create(const UdpOptions& options, const Tunabl
     error = Error(ErrorClass::other, "libsodium found no source of randomness");
     return nullptr;
   }
-  std::unique_ptr<UdpPath> path(
+  return std::unique_ptr<UdpPath>(
       new UdpPath(options, tunables, std::move(port), protocol, clock, sink, std::move(lookup)));
-  path->start();
-  return path;
 }
 
 UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::unique_ptr<DatagramPort> port,
@@ -74,9 +72,6 @@ UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::uniqu
   // LA-MPI's protocol asks itself whether a message may come.
   properties_.eager_bytes =
       size_t(protocol == UdpProtocol::paper ? tunables.unexpected_credit_bytes : tunables.udp_eager_bytes);
-}
-
-void UdpPath::start() {
   // Random bytes from the system, not from the rank's seeded generator: keys must not repeat.
   randombytes_buf(salt_.data(), salt_.size());
   aes_ = DatagramSeal::can_aes();
@@ -108,7 +103,7 @@ UdpPath::~UdpPath() {
   sodium_memzero(const_cast<uint8_t*>(options_.key.data()), options_.key.size());
 }
 
-UdpPath::Peer& UdpPath::peer_at(PeerId id) {
+Lane& UdpPath::lane(PeerId id) {
   TERN_ASSERT(reaches(id));
   if (id < peers_.size() && peers_[id]) [[likely]]
     return *peers_[id];
