@@ -303,7 +303,8 @@ def emit_entries(functions, pieces):
             current = []
     if current:
         files.append(current)
-    head = BANNER + ('#pragma GCC visibility push(default)\n#include "mpi.h"\n#include "mpix.h"\n#pragma GCC visibility pop\n\n'
+    head = BANNER + ('#define TERN_DECLARES_DEPRECATED\n'
+                     '#pragma GCC visibility push(default)\n#include "mpi.h"\n#include "mpix.h"\n#pragma GCC visibility pop\n\n'
                      '#include <type_traits>\n#include <utility>\n\n#include "capi/coll_operands.h"\n#include "capi/without_lock.h"\n'
                      '#include "impl.gen.h"\n\n'
                      'using namespace tern;\nusing namespace tern::capi;\n\nextern "C" {\n\n')

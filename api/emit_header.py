@@ -83,6 +83,17 @@ CALLBACKS = (
      "int source_index, MPI_T_cb_safety cb_safety, void *user_data"),
 )
 
+# 20.2: the ABI has nothing that was deprecated in MPI-3.1 or earlier. So a program that calls these must need no symbol of theirs:
+# they are inline, in terms of the functions that took their place. The library exports them all the same, for programs that were
+# compiled before, and declares them (TERN_DECLARES_DEPRECATED) to define them.
+DEPRECATED = {
+    "Attr_delete": "MPI_Comm_delete_attr(comm, keyval)",
+    "Attr_get": "MPI_Comm_get_attr(comm, keyval, attribute_val, flag)",
+    "Attr_put": "MPI_Comm_set_attr(comm, keyval, attribute_val)",
+    "Keyval_create": "MPI_Comm_create_keyval(copy_fn, delete_fn, keyval, extra_state)",
+    "Keyval_free": "MPI_Comm_free_keyval(keyval)",
+}
+
 # Chapter 17: what MPI-3 removed and an implementation may still provide. Programs from before still call these (HPL, as it comes
 # with HPC Challenge), and are compiled as C of their time (-std=gnu89), too. Inline, so that the library exports what the ABI names
 # and nothing else.
@@ -222,6 +233,15 @@ def _constant(constant):
     return f"#define {constant.name} {text}"
 
 
+def deprecated(functions):
+    """Those that the ABI leaves out, behind everything that their bodies call."""
+    own = [prototype(function, False) for function in functions if function.stem in DEPRECATED]
+    bodies = [DEPRECATED[function.stem] for function in functions if function.stem in DEPRECATED]
+    return "\n".join(["/* 16 Deprecated before the ABI, which has no symbols for them */",
+                      "#if defined(TERN_DECLARES_DEPRECATED) || !defined(__GNUC__)", *[one + ";" for one in own], "#else",
+                      *[f"static __inline__ {one} {{ return {body}; }}" for one, body in zip(own, bodies)], "#endif", ""])
+
+
 def emit(functions, titles, sections):
     out = [HEAD]
     out += [f"typedef struct MPI_ABI_{n} *MPI_{n};" for n in HANDLE_TYPES]
@@ -245,9 +265,11 @@ def emit(functions, titles, sections):
             if prefix == "MPI_" and function.chapter != chapter:
                 chapter = function.chapter
                 out.append(f"\n/* {chapter} {titles[chapter]} */")
+            if prefix == "MPI_" and function.stem in DEPRECATED:
+                continue
             out += [prototype(function, large, prefix) + ";" for large in variants(function)]
         out.append("")
-    out += [fortran_conversions(), REMOVED]
+    out += [deprecated(functions), fortran_conversions(), REMOVED]
     out += ["#if defined(__cplusplus)", "}", "#endif", "", "#endif /* MPI_H_ABI */", ""]
     return "\n".join(out)
 

@@ -370,21 +370,24 @@ Error Wireup::open_engine_networks() {
 }
 
 Error Wireup::open_engine_network(uint32_t number, EngineNetwork& network) {
-  const auto open = [&](std::string_view key, auto& path, auto&& opens) -> Error {
+  const auto open = [&]<typename OnePath>(std::string_view key, std::unique_ptr<OnePath> path, auto&& opens) -> Error {
     const Place place{std::string(key) + '-' + std::to_string(number), *network.sink, *network.clock, true};
-    if (Error error = opens(place)) return error;
+    if (Error error = opens(place, path)) return error;
     network.path = std::move(path);
     return {};
   };
   network.asks_kernel = !allowed_.rdma;
-  std::unique_ptr<TcpPath> tcp;
-  std::unique_ptr<UdpPath> udp;
-  std::unique_ptr<RdmaPath> rdma;
-  std::unique_ptr<OfiPath> ofi;
-  if (allowed_.tcp) return open(kTcpCardKey, tcp, [&](const Place& place) { return open_streams(place, tcp); });
-  if (allowed_.udp) return open(kUdpCardKey, udp, [&](const Place& place) { return open_datagrams(place, udp); });
-  if (allowed_.rdma) return open(kRdmaCardKey, rdma, [&](const Place& place) { return open_adapter(place, rdma); });
-  return open(kOfiCardKey, ofi, [&](const Place& place) { return open_fabric(place, ofi::Wanted::any, ofi); });
+  if (allowed_.tcp)
+    return open(kTcpCardKey, std::unique_ptr<TcpPath>(),
+                [&](auto& place, auto& path) { return open_streams(place, path); });
+  if (allowed_.udp)
+    return open(kUdpCardKey, std::unique_ptr<UdpPath>(),
+                [&](auto& place, auto& path) { return open_datagrams(place, path); });
+  if (allowed_.rdma)
+    return open(kRdmaCardKey, std::unique_ptr<RdmaPath>(),
+                [&](auto& place, auto& path) { return open_adapter(place, path); });
+  return open(kOfiCardKey, std::unique_ptr<OfiPath>(),
+              [&](auto& place, auto& path) { return open_fabric(place, ofi::Wanted::any, path); });
 }
 
 // Joins the ranks of this node, also where TERN_PATH leaves the shared-memory path out, and opens sockets if that path

@@ -1,6 +1,7 @@
 // ranks: 1 2
 /* The interfaces of MPI-1 that MPI-3 removed (chapter 17), as programs of that time call them: a structure sent with
- * MPI_Address and MPI_Type_struct (HPL does so), bounds of datatypes, error handlers. */
+ * MPI_Address and MPI_Type_struct (HPL does so), bounds of datatypes, error handlers. And those that the ABI leaves out
+ * (20.2): attributes. */
 #include "check.h"
 
 static int calls;
@@ -10,8 +11,44 @@ static void count_call(MPI_Comm *comm, int *code, ...) {
   ++calls;
 }
 
+static int copied, deleted;
+static int copy(MPI_Comm comm, int keyval, void *extra, void *in, void *out, int *flag) {
+  (void)comm;
+  (void)keyval;
+  ++copied;
+  *(void **)out = (char *)in + *(int *)extra;
+  return *flag = 1, MPI_SUCCESS;
+}
+static int delete(MPI_Comm comm, int keyval, void *value, void *extra) {
+  (void)comm;
+  (void)keyval;
+  (void)value;
+  (void)extra;
+  return ++deleted, MPI_SUCCESS;
+}
+static void attributes(void) {
+  static char place[8];
+  int keyval, there = 0, step = 3;
+  void *value = NULL;
+  MPI_Comm other;
+  MPI_Copy_function *copies = copy;
+  MPI_Delete_function *deletes = delete;
+  CHECK(MPI_Keyval_create(copies, deletes, &keyval, &step) == MPI_SUCCESS);
+  CHECK(MPI_Attr_put(MPI_COMM_WORLD, keyval, place) == MPI_SUCCESS);
+  MPI_Comm_dup(MPI_COMM_WORLD, &other);
+  MPI_Attr_get(other, keyval, &value, &there);
+  CHECK(copied == 1 && there && value == place + 3);
+  CHECK(MPI_Attr_delete(other, keyval) == MPI_SUCCESS && deleted == 1);
+  MPI_Attr_get(other, keyval, &value, &there);
+  CHECK(!there);
+  MPI_Comm_free(&other);
+  MPI_Attr_delete(MPI_COMM_WORLD, keyval);
+  CHECK(MPI_Keyval_free(&keyval) == MPI_SUCCESS && keyval == MPI_KEYVAL_INVALID && deleted == 2);
+}
+
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
+  attributes();
   int rank, size;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
