@@ -7,7 +7,7 @@
 //
 // Thread rule: everything here is called under the rank's lock, from inside the library, never concurrently. A message
 // engine's paths (p2p/engines.h) are also called inside of its gate, without that lock: try_send, peek, take,
-// poll_shortly, may_send_shortly.
+// poll_shortly, may_send_shortly. There, "the rank's lock" in the parts of a path means the gate.
 // Re-entrance: a path may call its Sink from `poll` only (self also from `try_send`/`enqueue`); the sink may call
 // `try_send`, `enqueue`, `get` from there. A path never calls the sink or a done-function from `try_send`, with the
 // named exception of the self path.

@@ -121,7 +121,8 @@ struct alignas(128) Engine {
 
   /// Inside of the gate: takes what is there for short calls, as PointToPoint::poll_shortly.
   int poll_shortly(PeerId from);
-  /// Inside of the gate, before it is left: bytes that the network has not taken. As WorkLeft::leave.
+  /// Inside of the gate, before it is left: what the network has not taken, and messages that wait for a poll of the
+  /// rank. As WorkLeft::leave.
   bool leaves_work() {
     if (!network.path) return false;
     return left.leave(network_parts.sink->keeps_any() ? Need::now : network.path->unsent_hint());

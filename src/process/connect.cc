@@ -346,13 +346,14 @@ bool Wireup::has_parallel_threads() const {
 }
 
 // All engines take the same network, so there must be one alone. Each has listeners of its own over TCP, for which a
-// firewall with room for one port a rank has none. Tuple queues are for calls of one thread: an engine that has them
-// would take the rank's lock for each message.
+// firewall with room for one port a rank has none; and an endpoint of libfabric may cost much memory. Tuple queues are
+// for calls of one thread: an engine that has them would take the rank's lock for each message.
 bool Wireup::wants_engine_networks() const {
   const Tunables& tunables = process_->tunables();
   if (!has_parallel_threads() || allowed_.network.size() != 1 || (allowed_.fast_ofi && ofi_)) return false;
   const bool asked = tunables.engines > 0;
   if (allowed_.tcp) return tunables.tcp_port_first == 0 || asked;
+  if (allowed_.ofi && !asked) return false;
   return allowed_.udp || tunables.rendezvous != "tupleq";
 }
 
