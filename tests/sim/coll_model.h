@@ -4,6 +4,7 @@
 // and margins included.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -49,7 +50,10 @@ struct ModelTypes {
 struct Memory {
   void reserve(size_t bytes) {
     data.resize(bytes + 512);
-    for (size_t i = 0; i < data.size(); ++i) data[i] = std::byte(i * 37 + 11);
+    const size_t first = std::min<size_t>(data.size(), 256);  // the pattern's period
+    for (size_t i = 0; i < first; ++i) data[i] = std::byte(i * 37 + 11);
+    for (size_t i = first; i < data.size(); i += first)
+      std::memcpy(data.data() + i, data.data(), std::min(first, data.size() - i));
   }
   std::byte* base() { return data.data() + 256; }
   Bytes data;
@@ -121,6 +125,12 @@ inline void combine(const std::byte* left, std::byte* right, Count units, bool c
   }
 }
 
+/// -1: `data` begins with `expected`.
+inline Count first_difference(const Bytes& expected, const Bytes& data) {
+  if (expected.empty() || std::memcmp(expected.data(), data.data(), expected.size()) == 0) return -1;
+  return std::mismatch(expected.begin(), expected.end(), data.begin()).first - expected.begin();
+}
+
 /// One process's part in a plan. `me` is its rank in the world; on an intercommunicator the first `left` are
 /// one group.
 class Participant {
@@ -148,16 +158,10 @@ class Participant {
   }
   /// Empty: all is as it must be.
   std::string check() const {
-    for (size_t i = 0; i < expected_.size(); ++i) {
-      if (receive_.data[i] != expected_[i]) {
-        return "rank " + std::to_string(me_) + ": receive buffer differs at byte " + std::to_string(Count(i) - 256);
-      }
-    }
-    for (size_t i = 0; i < send_before_.size(); ++i) {
-      if (send_.data[i] != send_before_[i]) {
-        return "rank " + std::to_string(me_) + ": send buffer changed at byte " + std::to_string(Count(i) - 256);
-      }
-    }
+    if (const Count at = first_difference(expected_, receive_.data); at >= 0)
+      return "rank " + std::to_string(me_) + ": receive buffer differs at byte " + std::to_string(at - 256);
+    if (const Count at = first_difference(send_before_, send_.data); at >= 0)
+      return "rank " + std::to_string(me_) + ": send buffer changed at byte " + std::to_string(at - 256);
     return {};
   }
 

@@ -61,10 +61,11 @@ uint32_t ShmNode::slot_of(PeerId peer) const {
   return layout_.ranks;
 }
 
-Error ShmNode::map(int memfd, const shm::Layout& layout) {
+Error ShmNode::map(int memfd, const shm::Layout& layout, Users users) {
   auto mapping = std::make_shared<Mapping>();
   // NORESERVE: the address space grows with the square of the ranks, the used pages do not.
-  void* base = mmap(nullptr, layout.total(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memfd, 0);
+  const int flags = MAP_NORESERVE | (users == Users::processes ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
+  void* base = mmap(nullptr, layout.total(), PROT_READ | PROT_WRITE, flags, users == Users::processes ? memfd : -1, 0);
   if (base == MAP_FAILED) return shm::system_error("mmap");
   mapping->base = static_cast<std::byte*>(base);
   mapping->bytes = layout.total();
@@ -181,7 +182,7 @@ std::vector<std::unique_ptr<ShmNode>> ShmNode::create_local(const std::vector<in
     nodes.push_back(std::unique_ptr<ShmNode>(new ShmNode));
     ShmNode& node = *nodes.back();
     if (slot == 0) {
-      Error error = node.map(memfd.get(), layout);
+      Error error = node.map(memfd.get(), layout, Users::this_process);
       TERN_ASSERT(!error);
       shm::SegmentHead& head = node.head();
       head.magic = shm::kMagic;

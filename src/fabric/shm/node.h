@@ -126,7 +126,10 @@ class ShmNode : public shm::SegmentView {
 
   static void fence();
   void ring_doorbell(uint32_t slot);
-  Error map(int memfd, const shm::Layout& layout);
+  /// Who uses the mapping. Memory of this process alone is made and given back in less time than a file's, and the
+  /// file is for segments only.
+  enum class Users { processes, this_process };
+  Error map(int memfd, const shm::Layout& layout, Users users);
   void attach(uint32_t slot);
   void settle();
   Error join_as_leader();

@@ -416,7 +416,7 @@ Error ShmNode::join_as_leader() {
     errno = failed;
     return refuse(kReserving);
   }
-  if (map(memfd.get(), layout)) return refuse(kMapping);
+  if (map(memfd.get(), layout, Users::processes)) return refuse(kMapping);
   doorbells_.assign(layout.ranks, -1);
   life_lines_.assign(layout.ranks, -1);
   head().magic = shm::kMagic;
@@ -503,7 +503,8 @@ Error ShmNode::join_as_member() {
   doorbells_.assign(welcome.slots, -1);
   life_lines_.assign(welcome.slots, -1);
   if (!receive_descriptors(leader.get(), doorbells_, life_lines_)) return alone("doorbells did not arrive");
-  Error error = map(came[0].get(), shm::Layout{welcome.slots, welcome.ring_bytes, uint32_t(welcome.spill_cells)});
+  const shm::Layout layout{welcome.slots, welcome.ring_bytes, uint32_t(welcome.spill_cells)};
+  Error error = map(came[0].get(), layout, Users::processes);
   Attached attached{error ? 0u : 1u};
   if (!error) attach(welcome.my_slot);
   uint32_t go = 0;
