@@ -13,18 +13,19 @@
 
 #define MOST 16
 
-static void put(long *value, int target, MPI_Win window) {
+/* `value` is the origin's own part of a window, which is registered: a variable of a function would be, too, whenever it
+ * comes to lie on another page of the stack than before. */
+static void put(const long *value, int target, MPI_Win window) {
   MPI_Put(value, 1, MPI_LONG, target, 0, 1, MPI_LONG, window);
   MPI_Win_flush(target, window);
 }
 
 /* What a put and its flush take, in us. */
-static double put_us(int target, MPI_Win window, int rounds) {
-  long value = 1;
+static double put_us(const long *value, int target, MPI_Win window, int rounds) {
   MPI_Win_lock(MPI_LOCK_SHARED, target, MPI_MODE_NOCHECK, window);
-  put(&value, target, window);
+  put(value, target, window);
   double began = MPI_Wtime();
-  for (int i = 0; i < rounds; i++) put(&value, target, window);
+  for (int i = 0; i < rounds; i++) put(value, target, window);
   double took = (MPI_Wtime() - began) / rounds * 1e6;
   MPI_Win_unlock(target, window);
   return took;
@@ -74,16 +75,15 @@ struct times {
 };
 
 /* `other`: the origin to alternate with, which is told of each turn; MPI_PROC_NULL: none. */
-static struct times take_turns(int target, MPI_Win window, int rounds, double hold_us, int other, int first,
-                               int alone) {
+static struct times take_turns(const long *value, int target, MPI_Win window, int rounds, double hold_us, int other,
+                               int first, int alone) {
   struct times sum = {0, 0, 0};
-  long value = 1;
   const double began = MPI_Wtime();
   for (int i = 0; i < rounds; i++) {
     if (i > 0 || !first) MPI_Recv(NULL, 0, MPI_INT, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     const double start = MPI_Wtime();
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, window);
-    if (!alone) put(&value, target, window);
+    if (!alone) put(value, target, window);
     MPI_Send(NULL, 0, MPI_INT, other, 0, MPI_COMM_WORLD);
     const double held = MPI_Wtime();
     if (hold_us > 0) work((long)(hold_us * 1000));
@@ -124,15 +124,15 @@ int main(int argc, char **argv) {
   double put_alone = 0;
   struct times times = {0, 0, 0};
   if (origin) {
-    if (!alone) put_alone = put_us(target, mine, 20);
-    times = take_turns(target, mine, 3, 0, other, first, alone);
+    if (!alone) put_alone = put_us(memory, target, mine, 20);
+    times = take_turns(memory, target, mine, 3, 0, other, first, alone);
   }
   MPI_Barrier(MPI_COMM_WORLD);
   struct counters its = open_counters();
   MPI_Barrier(MPI_COMM_WORLD);
   const double before = messages(&its);
   MPI_Barrier(MPI_COMM_WORLD);
-  if (origin) times = take_turns(target, mine, rounds, hold_us, other, first, alone);
+  if (origin) times = take_turns(memory, target, mine, rounds, hold_us, other, first, alone);
   else if (compute_us > 0) work((long)(compute_us * 1000));
   const double sent = messages(&its) - before;
   close_counters(&its);
