@@ -13,7 +13,8 @@ namespace tern::rma {
 
 namespace {
 constexpr size_t kPageBytes = 4096, kLineBytes = 64;
-/// Larger parts (from 12 members on) have a segment: to make so much memory zero takes some us, a segment hundreds.
+/// Larger parts (of words alone from 12 members on) have a segment: to make so much memory zero takes some us, a
+/// segment hundreds.
 constexpr size_t kMaxNodeBytes = size_t{128} << 10;
 /// Windows leave so much of a rank's 4 MiB of node memory to collectives: more than the largest team's 2.1 MiB.
 constexpr size_t kLeftBytes = size_t{5} << 19;
@@ -51,10 +52,10 @@ void SharedPart::plan(std::vector<int> ranks, std::vector<PeerId> peers, const s
 
 Error SharedPart::allocate(NodeSegments& segments, NodeMemory* node) {
   TERN_DEBUG_ASSERT(bytes_ != 0 && segment_.empty());
-  const bool only_words = starts_[0] == bytes_;
   const auto in_node = [node](PeerId peer) { return node->shares(peer); };
-  if (node && only_words && bytes_ <= kMaxNodeBytes && std::all_of(peers_.begin(), peers_.end(), in_node) &&
-      node->free_bytes() >= kLeftBytes + bytes_ && node->allocate(bytes_, node_offset_)) {
+  if (node && bytes_ <= kMaxNodeBytes && alignment_bytes_ == kPageBytes &&
+      std::all_of(peers_.begin(), peers_.end(), in_node) && node->free_bytes() >= kLeftBytes + bytes_ &&
+      node->allocate(bytes_, node_offset_)) {
     segment_ = {node->at(node_offset_), bytes_, {}};
     node_ = node;
     first_ = true;

@@ -1,7 +1,7 @@
 // SharedPart: the memory of a window that the ranks of one node map, with words for each member: what accumulates
 // exclude each other by, the member's lock, and what it reads of the others' epochs. Where the members' memory is their
-// own (MPI_Win_create) there are only the words, which lie in node memory (fabric/shm/node_memory.h) if they are few: a
-// segment of its own costs some system calls.
+// own (MPI_Win_create) there are only the words. A small part lies in node memory (fabric/shm/node_memory.h): a segment
+// of its own costs some system calls.
 //
 //   control of member 0, 1, ...   epochs of 0, 1, ...   lock words of 0, 1, ...   cells of 0, 1, ...
 //   data of member 0 | data of member 1 | ...

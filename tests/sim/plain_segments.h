@@ -13,9 +13,9 @@ class PlainSegments final : public NodeSegments {
  public:
   bool shares(PeerId) const override { return true; }
   bool has_ended(PeerId peer) const override { return ended.contains(peer); }
-  Error allocate(size_t bytes, NodeSegment& made, size_t) override {
-    bytes = (bytes + 4095) / 4096 * 4096;
-    made.data = static_cast<std::byte*>(std::aligned_alloc(4096, bytes));
+  Error allocate(size_t bytes, NodeSegment& made, size_t alignment_bytes) override {
+    bytes = (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+    made.data = static_cast<std::byte*>(std::aligned_alloc(alignment_bytes, bytes));
     std::memset(made.data, 0, bytes);
     made.bytes = bytes;
     made.key.words[1] = 1;

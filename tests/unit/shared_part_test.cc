@@ -1,6 +1,8 @@
-// The words of a window's members in node memory: all see the same, and the memory serves the next windows.
+// Small parts of windows in node memory: all members see the same, and the memory serves the next windows.
 #include "rma/shared_part.h"
 
+#include <algorithm>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <set>
@@ -17,8 +19,8 @@ using rma::SharedPart;
 
 constexpr int kRanks = 3;
 
-void plan(SharedPart& part, int64_t bytes = 0) {
-  part.plan({0, 1, 2}, {0, 1, 2}, {bytes, bytes, bytes}, false, 64, 8, true);
+void plan(SharedPart& part, int64_t bytes = 0, size_t alignment_bytes = 64) {
+  part.plan({0, 1, 2}, {0, 1, 2}, {bytes, bytes, bytes}, false, alignment_bytes, 8, true);
 }
 
 /// One rank of a node.
@@ -40,12 +42,13 @@ void run_members(const std::function<void(Member&, Common&)>& body) {
   });
 }
 
-TEST(SharedPart, WordsInNodeMemoryServeManyWindows) {
+TEST(SharedPart, NodeMemoryServesManyWindows) {
   run_members([](Member& member, Common& common) {
+    constexpr size_t kDataBytes = 1000;
     std::set<uint64_t> places;
     for (uint64_t round = 1; round <= 1000; ++round) {
       SharedPart part;
-      plan(part);
+      plan(part, kDataBytes);
       if (member.rank == 0) {
         EXPECT_FALSE(part.allocate(member.segments, &member.memory));
         part.note_given();
@@ -59,14 +62,19 @@ TEST(SharedPart, WordsInNodeMemoryServeManyWindows) {
       if (member.rank != 0) {
         EXPECT_FALSE(part.attach(member.segments, &member.memory, key));
       }
-      for (int i = 0; i < kRanks; ++i) EXPECT_EQ(part.control(i).next.load(), 0u);
+      for (int i = 0; i < kRanks; ++i) {
+        EXPECT_EQ(part.control(i).next.load(), 0u);
+        EXPECT_EQ(std::count(part.data(i), part.data(i) + kDataBytes, std::byte{}), ptrdiff_t(kDataBytes));
+      }
       common_fence(common, kRanks);
+      std::memset(part.data(member.rank), member.rank + 1, kDataBytes);
       part.control(member.rank).next = uint32_t(member.rank) + 7;
       part.words(member.rank)[0] = round;
       common_fence(common, kRanks);
       for (int i = 0; i < kRanks; ++i) {
         EXPECT_EQ(part.control(i).next.load(), uint32_t(i) + 7);
         EXPECT_EQ(part.words(i)[0], round);
+        EXPECT_EQ(std::count(part.data(i), part.data(i) + kDataBytes, std::byte(i + 1)), ptrdiff_t(kDataBytes));
       }
       common_fence(common, kRanks);
     }
@@ -88,13 +96,17 @@ TEST(SharedPart, WhatNobodyHasAttachedReturnsAtOnce) {
   });
 }
 
-TEST(SharedPart, DataAndWhatWouldTakeTheRoomOfCollectivesHaveSegments) {
+TEST(SharedPart, WhatIsLargeOrAlignedOrWouldTakeTheRoomOfCollectivesHasASegment) {
   run_members([](Member& member, Common&) {
     if (member.rank != 0) return;
-    SharedPart of_data;
-    plan(of_data, 100);
-    EXPECT_FALSE(of_data.allocate(member.segments, &member.memory));
-    EXPECT_EQ(of_data.key().node_offset, 0u);
+    SharedPart large, aligned;
+    plan(large, 64 << 10);
+    EXPECT_FALSE(large.allocate(member.segments, &member.memory));
+    EXPECT_EQ(large.key().node_offset, 0u);
+    plan(aligned, 100, 8192);
+    EXPECT_FALSE(aligned.allocate(member.segments, &member.memory));
+    EXPECT_EQ(aligned.key().node_offset, 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned.data(0)) % 8192, 0u);
     std::deque<SharedPart> many;
     do {
       plan(many.emplace_back());
