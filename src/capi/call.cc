@@ -373,8 +373,8 @@ bool Call::counts(const MPI_Count* counts, Count n, const char* argument) {
 bool Call::types(const MPI_Datatype* types, Count n, const char* argument) {
   if (!types && n > 0) return null_pointer(argument);
   for (Count i = 0; i < n; ++i) {
-    Datatype* type = nullptr;
-    if (!get(types[i], type, fmt::format("{}[{}]", argument, i).c_str())) return false;
+    if (TERN_LIKELY(find(types[i]))) continue;
+    return bad_handle(types[i], fmt::format("{}[{}]", argument, i).c_str());
   }
   return true;
 }
@@ -382,9 +382,10 @@ bool Call::types(const MPI_Datatype* types, Count n, const char* argument) {
 bool Call::committed_types(const MPI_Datatype* types, Count n, const char* argument) {
   if (!types && n > 0) return null_pointer(argument);
   for (Count i = 0; i < n; ++i) {
-    Datatype* type = nullptr;
-    std::string element = fmt::format("{}[{}]", argument, i);
-    if (!get(types[i], type, element.c_str()) || !committed(*type, element.c_str())) return false;
+    const Datatype* type = find(types[i]);
+    if (TERN_LIKELY(type && type->committed())) continue;
+    const std::string element = fmt::format("{}[{}]", argument, i);
+    return type ? committed(*type, element.c_str()) : bad_handle(types[i], element.c_str());
   }
   return true;
 }

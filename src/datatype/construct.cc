@@ -18,6 +18,8 @@ class Arguments {
     return *this;
   }
   Arguments& counts(Counts values) {
+    if (large_) envelope_.large_counts.reserve(envelope_.large_counts.size() + values.size());
+    else envelope_.integers.reserve(envelope_.integers.size() + values.size());
     for (Count value : values) count(value);
     return *this;
   }
@@ -27,6 +29,7 @@ class Arguments {
     return *this;
   }
   Arguments& addresses(Counts values) {
+    if (!large_) envelope_.addresses.reserve(values.size());
     for (Count value : values) address(value);
     return *this;
   }
@@ -36,6 +39,11 @@ class Arguments {
   }
   Arguments& type(Datatype& type) {
     envelope_.types.push_back(Ref<Datatype>::share(&type));
+    return *this;
+  }
+  Arguments& types(std::span<Datatype* const> types) {
+    envelope_.types.reserve(types.size());
+    for (Datatype* one : types) type(*one);
     return *this;
   }
   Envelope take() { return std::move(envelope_); }
@@ -172,11 +180,10 @@ Error structure(Counts blocks, Counts displacements, std::span<Datatype* const> 
   if (Error error = check_blocks(blocks, displacements)) return error;
   TERN_ASSERT(olds.size() == blocks.size());
   Arguments arguments(Combiner::structure, width);
-  arguments.count(Count(blocks.size())).counts(blocks).addresses(displacements);
+  arguments.count(Count(blocks.size())).counts(blocks).addresses(displacements).types(olds);
   std::vector<Draft> parts;
   parts.reserve(blocks.size());
   for (size_t i = 0; i < blocks.size(); ++i) {
-    arguments.type(*olds[i]);
     parts.push_back(placed(displacements[i], blocks_of(blocks[i], *olds[i])));
   }
   return make(join(std::move(parts)), arguments.take(), made);

@@ -80,6 +80,8 @@ Draft join(std::vector<Draft> parts) {
   Count size = 0;
   std::vector<Layout> layouts;
   std::vector<Signature> signatures;
+  layouts.reserve(parts.size());
+  signatures.reserve(parts.size());
   for (Draft& part : parts) {
     all.overflow |= part.overflow;
     include(all.bounds, has_data, part.bounds, part.has_data(), 0, 0, all.overflow);

@@ -97,6 +97,7 @@ Signature repeat(int64_t count, const Signature& part) {
 
 Signature sequence(std::vector<Signature> parts) {
   std::vector<Signature> joined;
+  joined.reserve(parts.size());
   for (Signature& part : parts) {
     if (!part) continue;
     if (!joined.empty() && same_basic(joined.back(), part))
