@@ -13,8 +13,8 @@
 
 #define MOST 16
 
-/* `value` is the origin's own part of a window, which is registered: a variable of a function would be, too, whenever it
- * comes to lie on another page of the stack than before. */
+/* `value` is the origin's own part of a window, which is registered. A variable of a function is registered by its
+ * first put from each page, and where pages begin depends on the compiler. */
 static void put(const long *value, int target, MPI_Win window) {
   MPI_Put(value, 1, MPI_LONG, target, 0, 1, MPI_LONG, window);
   MPI_Win_flush(target, window);

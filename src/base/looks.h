@@ -53,6 +53,10 @@ enum class Pause : uint8_t { none, brief, processor };
   X(short_call, 1024, none, \
     "calls that look for messages with an engine alone, from one round of the whole rank to the next: some 100 us, " \
     "and less than 1 % of their time if a round asks the kernel") \
+  X(yielding_call, 16, none, \
+    "yields of a call that looks for its message with an engine alone. What comes then closes the gate and may " \
+    "sleep, which costs dozens of yields (2 ranks with 2 threads each on 2 cores, M messages a second: 4.1 with 4, " \
+    "5.3 with 16, as many with 64; one thread each 6.2)") \
   X(window_call, 32, none, \
     "calls of a window that wait for nothing, from one look at everything else to the next: a look costs about as " \
     "much as a put into shared memory; so many calls take about a microsecond")

@@ -9,7 +9,6 @@
 #include "capi/call.h"
 #include "capi/requests.h"
 #include "p2p/core/endpoint.h"
-#include "progress/hand_over_mutex.h"
 #include "rma/window.h"
 
 namespace tern::capi::short_calls {
@@ -81,7 +80,7 @@ struct Patience {
 };
 Patience patience_of_waiting(const World& world) {
   const uint32_t looks = world.process->is_oversubscribed() ? 1 : limits_of(Look::message).looks;
-  return {looks, HandOverMutex::Patience().yields};
+  return {looks, limits_of(Look::yielding_call).looks};
 }
 
 /// As look_inside, for a short while.
