@@ -18,8 +18,7 @@ class Arguments {
     return *this;
   }
   Arguments& counts(Counts values) {
-    if (large_) envelope_.large_counts.reserve(envelope_.large_counts.size() + values.size());
-    else envelope_.integers.reserve(envelope_.integers.size() + values.size());
+    make_room(envelope_.integers, values.size());
     for (Count value : values) count(value);
     return *this;
   }
@@ -29,7 +28,7 @@ class Arguments {
     return *this;
   }
   Arguments& addresses(Counts values) {
-    if (!large_) envelope_.addresses.reserve(values.size());
+    make_room(envelope_.addresses, values.size());
     for (Count value : values) address(value);
     return *this;
   }
@@ -49,6 +48,13 @@ class Arguments {
   Envelope take() { return std::move(envelope_); }
 
  private:
+  /// For `more` values that would be in `small` without a large-count variant.
+  template <typename T>
+  void make_room(std::vector<T>& small, size_t more) {
+    if (large_) envelope_.large_counts.reserve(envelope_.large_counts.size() + more);
+    else small.reserve(small.size() + more);
+  }
+
   bool large_;
   Envelope envelope_;
 };

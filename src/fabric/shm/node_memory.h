@@ -1,5 +1,5 @@
-// NodeMemory: pieces of the node's segment that some of its ranks share, for the flags and small data of
-// collectives.
+// NodeMemory: pieces of the node's segment that some of its ranks share: the flags and small data of collectives, small
+// windows. It costs no system call, and is not reserved: larger windows are segments of their own (node_segments.h).
 //
 // Each rank has an arena of its own in the segment (address space only, until touched) and allocates from it; it sends
 // the offset to the others in a message. A rank that writes a flag for which another may wait calls wake_if_asleep
