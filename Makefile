@@ -4,6 +4,8 @@ BUILD := build/$(PRESET)
 PREFIX ?= /usr/local
 INSTALLED = $(DESTDIR)$(PREFIX)/share/tern/installed.txt
 JOBS ?= $(shell nproc)
+# Tests wait for most of their time: three for every two cores.
+TEST_JOBS ?= $(shell expr $(JOBS) \* 3 / 2)
 CONFIGURE := cmake --preset $(PRESET) $(CMAKE_ARGS) >/dev/null
 
 .PHONY: all packages configured build run test install uninstall deb wheel dist bench papers sanitize coverage clean
@@ -29,7 +31,7 @@ test: run
 	@scripts/install-packages test
 	@$(CONFIGURE) -DTERN_TESTS=ON
 	@cmake --build $(BUILD) -j $(JOBS)
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) --output-junit tests.xml --test-output-size-passed 65536; \
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS) --output-junit tests.xml --test-output-size-passed 65536; \
 	result=$$?; scripts/skipped $(BUILD)/tests.xml; exit $$result
 
 install: build
