@@ -95,12 +95,19 @@ void WaitPolicy::on_tasks(int runnable, int turning, int asleep) {
 }
 
 void WaitPolicy::on_slept(uint64_t lasted_ns) {
-  const bool in_vain = lasted_ns < 2 * limits_.wake_ns;  // what it slept for came at once
-  patience_ns_ =
-      in_vain ? std::min(2 * patience_ns_, limits_.max_patience_ns) : std::max(patience_ns_ / 2, limits_.wake_ns);
+  if (patience_ns_ != limits_.wake_ns) {
+    const bool paid = waits_of_trial_ >= limits_.patience_pays;
+    short_sleeps_wanted_ = paid ? 1 : std::min(2 * short_sleeps_wanted_, limits_.max_short_sleeps);
+    short_sleeps_ = 0;
+    patience_ns_ = limits_.wake_ns;
+  } else if (lasted_ns < 2 * limits_.wake_ns && ++short_sleeps_ >= short_sleeps_wanted_) {
+    waits_of_trial_ = 0;
+    patience_ns_ = limits_.max_patience_ns;
+  }
 }
 
 void WaitPolicy::on_wait_over() {
+  ++waits_of_trial_;
   if (setup_.oversubscribed) spin_.wait_ended();
 }
 

@@ -12,8 +12,8 @@
 //               the kernel ran another task meanwhile              the core is wanted, for first_wanted_ns
 //   wanted      waited less than the patience                      pause
 //                 ... the patience                                 sleep
-//               a sleep lasted less than two wake-ups              the patience doubles, to max_patience_ns
-//                 ... longer                                       it halves, to wake_ns
+//               a sleep lasted less than two wake-ups              a trial: the patience is max_patience_ns
+//               slept nevertheless                                 it is wake_ns again, to the next trial
 //   crowded     instead of a pause: a thread has been called       yield
 //               ... another thread is awake, waited switch_ns      yield
 //   shared      a poll was empty, and spinning pays                pause (adaptive_spin.h)
@@ -27,14 +27,16 @@
 // `own`: no more ranks than cores. Another task may want the core nevertheless: another job, a compiler, a second
 // program in the same container, a rank of this job bound to the same core. Then a rank that polls alternates with that
 // task in time slices, and its message waits for the end of the other's slice; a rank that sleeps is soon scheduled
-// when it is woken. So for a while it polls no longer than a wake-up takes, or some of them: two ranks that both sleep
-// answer later than a wake-up takes, so they would sleep each time, though either would hear soon if it polled. Then it
-// tries again, at growing intervals while that fails. (If the processor of a virtual machine stood still, that is no
-// sign: no task here has run instead.) With several threads of a rank (MPI_THREAD_MULTIPLE) no thread polls for longer
-// than the patience either. While more of them are awake than the rank has cores (`crowded`), it yields instead of
-// pausing: at once to a thread that has been called, which would wait for the end of this one's slice; to others after
-// it has polled for as long as two switches take. (If the answer comes earlier than that, two threads of two ranks go
-// on alone: 0.5 us for an exchange over shared memory, and 3 us with a yield in each.)
+// when it is woken. So for a while it polls no longer than a wake-up takes. Two ranks that both sleep answer later than
+// that, so they would sleep each time, though either would hear soon if it polled; so after a short sleep a rank tries
+// some wake-ups. If it sleeps nevertheless, the answer came because it slept: who has it waited for this core. Then
+// trials become rare. After a while it tries without a limit again, at growing intervals while that fails. (If the
+// processor of a virtual machine stood still, that is no sign: no task here has run instead.) With several threads of a
+// rank (MPI_THREAD_MULTIPLE) no thread polls for longer than the patience either. While more of them are awake than the
+// rank has cores (`crowded`), it yields instead of pausing: at once to a thread that has been called, which would wait
+// for the end of this one's slice; to others after it has polled for as long as two switches take. (If the answer comes
+// earlier than that, two threads of two ranks go on alone: 0.5 us for an exchange over shared memory, and 3 us with a
+// yield in each.)
 //
 // `shared`: more ranks than cores. Yielding is right if all ranks wait. If others compute on the same cores, each yield
 // costs a slice of theirs (milliseconds), while a sleeper that is woken is soon scheduled (300 MPI_Comm_split of 4
@@ -129,9 +131,12 @@ class WaitPolicy {
   const Setup setup_;
   const WaitingLimits& limits_ = setup_.limits;
   // With a core of its own:
-  uint64_t wanted_until_ns_ = 0;  ///< until then another task is thought to want the core
-  uint64_t wanted_for_ns_ = 0;    ///< how long it was thought to be wanted the last time; 0: never
-  uint64_t patience_ns_;          ///< how long a rank polls whose core is wanted
+  uint64_t wanted_until_ns_ = 0;      ///< until then another task is thought to want the core
+  uint64_t wanted_for_ns_ = 0;        ///< how long it was thought to be wanted the last time; 0: never
+  uint64_t patience_ns_;              ///< how long a rank polls whose core is wanted: wake_ns, or in a trial more
+  uint64_t waits_of_trial_ = 0;       ///< that have ended since its beginning
+  uint64_t short_sleeps_ = 0;         ///< since the last trial
+  uint64_t short_sleeps_wanted_ = 1;  ///< before the next one
   // Shared cores:
   AdaptiveSpin spin_;
   uint64_t yields_since_ = 0;  ///< yields since strangers were found

@@ -24,6 +24,10 @@ namespace tern {
   X(max_patience_ns, 320'000, "ns", (1, 1'000'000), \
     "most that a rank polls whose core is wanted: eight wake-ups, so that ranks that wake each other, one after the " \
     "other, stay awake; less than half of the shortest time slice") \
+  X(patience_pays, 16, "waits", (1, 2), \
+    "a trial of that patience that so many waits outlast has paid: each saved a wake-up or two, and it cost eight") \
+  X(max_short_sleeps, 64, "sleeps", (1, 4), \
+    "most short sleeps from a failed trial to the next, which costs each of them an eighth of a wake-up then") \
   X(core_taken_ns, 1'000'000, "ns", (1, 1'000'000'000), \
     "after a yield or a gap between two looks of this length, another task has computed on the core: the shortest " \
     "slices of Linux's scheduler are 0.7 ms on one core, 1.4 on two, 2.8 on eight and more; an interrupt, or a yield " \

@@ -113,17 +113,33 @@ TEST(WaitPolicy, OnlyARankWithCoresOfItsOwnIsCrowded) {
 }
 
 // Two ranks that both sleep answer after the time of a wake-up, so both would sleep in each wait.
-TEST(WaitPolicy, ASleepThatEndsAtOnceMakesPatient) {
+TEST(WaitPolicy, AfterASleepThatEndsAtOnceItTriesToPollLonger) {
   Waiter rank(own_core());
   rank.threads = true;
   const auto polls_ns = [&] { return double(rank.polls_ns(50)); };
   EXPECT_NEAR(polls_ns(), double(kLimits.wake_ns), 7000);
+  rank.policy.on_slept(kMs);
+  EXPECT_NEAR(polls_ns(), double(kLimits.wake_ns), 7000) << "nothing is to be won";
   rank.policy.on_slept(kLimits.wake_ns + 10'000);
-  EXPECT_NEAR(polls_ns(), double(2 * kLimits.wake_ns), 7000);
-  for (int i = 0; i < 10; ++i) rank.policy.on_slept(kLimits.wake_ns + 10'000);
-  EXPECT_NEAR(polls_ns(), double(kLimits.max_patience_ns), 7000);
-  for (int i = 0; i < 3; ++i) rank.policy.on_slept(kMs);
+  for (uint64_t i = 0; i < kLimits.patience_pays; ++i)
+    EXPECT_NEAR(polls_ns(), double(kLimits.max_patience_ns), 7000) << "while it does not sleep";
+  rank.policy.on_slept(kLimits.wake_ns + 10'000);
   EXPECT_NEAR(polls_ns(), double(kLimits.wake_ns), 7000);
+  rank.policy.on_slept(kLimits.wake_ns + 10'000);
+  EXPECT_NEAR(polls_ns(), double(kLimits.max_patience_ns), 7000) << "the trial has paid, so the next one comes soon";
+}
+
+// It polls for longer, and the answer comes just after it has gone to sleep: who has it needed this core.
+TEST(WaitPolicy, TrialsThatFailGrowRare) {
+  Waiter rank(own_core());
+  rank.threads = true;
+  uint64_t trials = 0;
+  for (int i = 0; i < 1000; ++i) {
+    trials += rank.polls_ns(50) > 2 * kLimits.wake_ns;
+    rank.policy.on_slept(kLimits.wake_ns + 10'000);
+  }
+  EXPECT_GE(trials, 1000 / kLimits.max_short_sleeps);
+  EXPECT_LE(trials, 8 + 1000 / kLimits.max_short_sleeps);
 }
 
 TEST(WaitPolicy, WhoIsToSleepAtOnceDoes) {
