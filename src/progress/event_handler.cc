@@ -112,10 +112,9 @@ Need EventHandler::take_over(bool again) try {
   Need needed = pending();
   Action action = policy_.on_leave(needed);
   if (action.step == Step::arm) {
-    if (arm()) {
-      policy_.on_armed(engine_.clock().now_ns());
-      return needed;
-    }
+    const bool armed = arm();
+    policy_.on_leave_closely(engine_.clock().now_ns());
+    if (armed) return needed;
     needed = pending();
     action = policy_.on_not_armed(needed);
   }
@@ -175,11 +174,14 @@ void EventHandler::follow_deadline() {
 // The application is back. The paths are not watched while it is inside: the kernel would wake the thread for every
 // message (TCP, 8 B: 0.3 us).
 void EventHandler::disarm() {
-  if (driving_.armed_for != Armed::helper) return;
-  stop_watching_paths();
-  port_.watch_paths(false);
-  engine_.disarm_all();
-  policy_.on_return(policy_.left_armed_ns() != 0 ? engine_.clock().now_ns() : 0);
+  const bool armed = driving_.armed_for == Armed::helper;
+  if (armed) {
+    stop_watching_paths();
+    port_.watch_paths(false);
+    engine_.disarm_all();
+  }
+  if (armed || policy_.left_closely_ns() != 0)
+    policy_.on_return(policy_.left_closely_ns() != 0 ? engine_.clock().now_ns() : 0);
 }
 
 void EventHandler::stop_watching_paths() {

@@ -10,7 +10,8 @@
 //                         only what others bring to an end is pending            watch_later
 //                         nothing is pending, but it comes and goes all the time watch_timer: that costs less
 //                         the paths are armed already                            nothing
-//                           ... and it was back soon `soon_returns` times        disarm: it stays inside
+//                           ... and it was back soon `soon_returns` times        disarm: it stays inside (also where
+//                                                                                the polls of arming left nothing)
 //   thread, outside       tick, the application has been inside since            set_timer: alternately twice as long
 //                                                                                as before, and for the first grace
 //                         tick, the application stayed away                      come_in
@@ -57,7 +58,7 @@ class EventPolicy {
  public:
   enum class Step : uint8_t {
     nothing,
-    arm,          ///< all paths; then on_armed, on_not_armed
+    arm,          ///< all paths; then on_leave_closely, and on_not_armed if that failed
     disarm,       ///< all paths; the timer watches from then on, if anything is pending
     watch_timer,  ///< the timer ends after `after_ns`
     watch_later,  ///< the timer ends within `after_ns`
@@ -80,17 +81,18 @@ class EventPolicy {
   /// The present watch does not cover what is needed.
   Action on_leave(Need needed) const;
   Action on_not_armed(Need needed) const;
-  /// It leaves, the thread sleeps on the paths.
-  void on_armed(uint64_t now_ns) { left_armed_ns_ = now_ns; }
+  /// It leaves. The thread sleeps on the paths, or the polls before that have left nothing to do (they end bursts of
+  /// small messages, too: a sender that comes back at once would rather have them wait).
+  void on_leave_closely(uint64_t now_ns) { left_closely_ns_ = now_ns; }
   /// It has entered and leaves again while the thread sleeps on the paths.
   Action on_leave_armed(uint64_t now_ns);
   /// Nothing is needed. True: call on_idle_leaves now.
   bool on_idle_leave() { return ++idle_leaves_ % limits_.idle_leaves == 0; }
   Action on_idle_leaves(uint64_t now_ns);
-  /// It is inside, and will wait there or decide anew; the paths were armed.
+  /// It is inside, and will wait there or decide anew; it left closely.
   void on_return(uint64_t now_ns);
   /// The thread was woken since the application left: arming was useful.
-  void on_used() { left_armed_ns_ = 0; }
+  void on_used() { left_closely_ns_ = 0; }
 
   // --- The thread.
   /// Its sleep is over. `tick`: the timer has ended; `ready`: a path's descriptor is readable. `stayed_away`: the
@@ -106,7 +108,7 @@ class EventPolicy {
   Action on_settled(Need needed);
 
   bool application_stays_away() const { return stays_away_; }
-  uint64_t left_armed_ns() const { return left_armed_ns_; }
+  uint64_t left_closely_ns() const { return left_closely_ns_; }
   bool operator==(const EventPolicy& other) const;
 
  private:
@@ -117,12 +119,12 @@ class EventPolicy {
   EventLimits limits_;
   Arrivals handles_;
   // Inside:
-  bool stays_away_ = false;      ///< it did the last time; else the timer finds out
-  uint64_t left_armed_ns_ = 0;   ///< when the application left last with paths armed; 0: the thread has worked since
-  uint64_t back_soon_ = 0;       ///< how often in a row the application was back soon after that
-  uint64_t idle_leaves_ = 0;     ///< how often it has left with nothing pending
-  uint64_t idle_leaves_ns_ = 0;  ///< when idle_leaves_ was last a multiple of limits_.idle_leaves
-  uint64_t empty_rounds_ = 0;    ///< of the thread, in a row
+  bool stays_away_ = false;       ///< it did the last time; else the timer finds out
+  uint64_t left_closely_ns_ = 0;  ///< on_leave_closely; 0: the thread has worked since, or the application is back
+  uint64_t back_soon_ = 0;        ///< how often in a row the application was back soon after that
+  uint64_t idle_leaves_ = 0;      ///< how often it has left with nothing pending
+  uint64_t idle_leaves_ns_ = 0;   ///< when idle_leaves_ was last a multiple of limits_.idle_leaves
+  uint64_t empty_rounds_ = 0;     ///< of the thread, in a row
   // The thread's:
   uint64_t grace_ns_ = 0;       ///< 0: the first grace comes next
   bool looks_closely_ = false;  ///< the timer runs for the first grace

@@ -28,6 +28,7 @@ struct BellPath final : Pollable {
   ~BellPath() override { close(fd); }
   int poll() override {
     ++polls;
+    if (at_poll) at_poll();
     uint64_t count = 0;
     if (read(fd, &count, sizeof count) != sizeof count) return 0;
     by = gettid();
@@ -61,6 +62,7 @@ struct BellPath final : Pollable {
   Counters* counters = nullptr;
   std::atomic<bool> may_sleep{true}, goes_on{false};
   std::atomic<uint64_t> deadline_ns{~uint64_t{0}};
+  std::function<void()> at_poll;   ///< set while the thread sleeps
   std::function<void()> at_armed;  ///< when the thread watches already, and the application is still inside
 };
 
@@ -269,6 +271,32 @@ TEST_P(EventThreadTest, WhatIsHereWhenTheApplicationLeavesWakesNobody) {
   }
   rank.end();
   EXPECT_EQ(rank.engine.counters().event_wakes, 0u);
+}
+
+// A burst of small messages, which wait for each other until a poll. The application stayed away once, so leaving polls
+// before it arms, which ends the burst each time; but it is back at once, again and again, so it stays inside.
+TEST_P(EventThreadTest, WhoIsBackAtOnceIsNotPolledForEachTime) {
+  EventLimits limits;
+  limits.first_grace_ns = kSecond_ns / 5;
+  limits.soon_ns = kSecond_ns;
+  Helped rank(GetParam(), limits);
+  rank.hand_over();
+  rank.lock.enter();
+  rank.thread->stand_aside();
+  rank.path.at_poll = [&] { rank.needed = Need::nothing; };
+  const auto polls_of = [&](int calls) {
+    const int before = rank.path.polls;
+    for (int i = 0; i < calls; ++i) {
+      rank.needed = Need::now;
+      rank.lock.leave();
+      rank.lock.enter();
+    }
+    return rank.path.polls - before;
+  };
+  EXPECT_GE(polls_of(10), 1);
+  EXPECT_LT(polls_of(100), 50);
+  rank.lock.leave();
+  EXPECT_TRUE(rank.until([&] { return rank.needed == Need::nothing; })) << "its end is polled for by the thread";
 }
 
 // In the middle of a message the thread does not sleep, unless others of the application's may want the lock.
