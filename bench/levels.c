@@ -1,6 +1,8 @@
 /* Collectives over several nodes, as the library does them and with two levels written by hand with MPI calls: inside
  * the node, between the first processes of the nodes, inside the node. By size; the slowest rank's mean over --rounds
- * calls (3), after --warm others (5; more where connections are made on demand). --only NAME chooses an operation,
+ * calls (3; up to 4 KiB --small-rounds), after --warm others (5; more where connections are made on demand). Ranks that
+ * share cores leave the barrier before it milliseconds apart, each by its own clock: only many calls tell what one takes.
+ * --only NAME chooses an operation,
  * --way library|hand one of the two. Bytes are those of one process's block. Placement in blocks, as many ranks on each
  * node. --wire INTERFACE: also the bytes that the nodes send by that interface in one call, all together (with the
  * packets' heads, as the kernel counts them). */
@@ -127,7 +129,8 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(node, &node_rank);
   MPI_Comm_size(node, &node_size);
   MPI_Comm_split(MPI_COMM_WORLD, node_rank ? MPI_UNDEFINED : 0, rank, &leaders);
-  long most = argument(argc, argv, "--max", 1 << 20), rounds = argument(argc, argv, "--rounds", 3);
+  long most = argument(argc, argv, "--max", 1 << 20), long_rounds = argument(argc, argv, "--rounds", 3);
+  long small_rounds = argument(argc, argv, "--small-rounds", long_rounds);
   warm = argument(argc, argv, "--warm", 5);
   long blocks_most = argument(argc, argv, "--blocks-max", 4096);
   const char *only = NULL, *way = NULL;
@@ -145,6 +148,7 @@ int main(int argc, char **argv) {
     if (only && strcmp(only, all[k].name)) continue;
     for (size_t s = 0; s < (all[k].sized ? sizeof sizes / sizeof *sizes : 1); s++) {
       if (sizes[s] > (all[k].blocks ? blocks_most : most)) continue;
+      const long rounds = sizes[s] <= 4096 ? small_rounds : long_rounds;
       if (!way || strcmp(way, "hand")) measure(all[k].name, "library", all[k].library, (int)sizes[s], (int)rounds);
       if (all[k].by_hand && (!way || strcmp(way, "library")))
         measure(all[k].name, "hand", all[k].by_hand, (int)sizes[s], (int)rounds);
