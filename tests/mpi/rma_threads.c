@@ -10,8 +10,9 @@ static MPI_Win windows[2];
 static int me, ranks;
 
 static void* add(void* which) {
+  static const long one = 1; /* the last additions are not over when the thread ends */
   const long thread = (long)which;
-  long one = 1, old;
+  long old;
   for (int i = 0; i < kRounds; i++) {
     const int to = (me + i) % ranks;
     MPI_Win win = windows[i % 2];
