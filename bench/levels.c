@@ -2,9 +2,9 @@
  * the node, between the first processes of the nodes, inside the node. By size; the slowest rank's mean over --rounds
  * calls (3; up to 4 KiB --small-rounds), after --warm others (5; more where connections are made on demand). Ranks
  * that share cores leave the barrier before it milliseconds apart, each by its own clock: only many calls tell what one
- * takes. --only NAME chooses an operation, --way library|hand one of the two. Bytes are those of one process's block. Placement in blocks, as many ranks on each
- * node. --wire INTERFACE: also the bytes that the nodes send by that interface in one call, all together (with the
- * packets' heads, as the kernel counts them). */
+ * takes. --only NAME chooses an operation, --way library|hand one of the two. Bytes are those of one process's block.
+ * Placement in blocks, as many ranks on each node. --wire INTERFACE: also the bytes that the nodes send by that
+ * interface in one call, all together (with the packets' heads, as the kernel counts them). */
 #include "bench.h"
 
 static MPI_Comm node, leaders;
