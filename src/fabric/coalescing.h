@@ -8,9 +8,9 @@
 // waits, answers before it goes on, or sends now and then, is not affected.
 //
 // A rank that computes after a burst would delay the end of the burst, so bursts are watched. A poll that comes later
-// than kSoon_ns is a debt of that time. A burst with a poll soon after it pays kDelay_ns for each of its messages but
-// the first, and messages wait only while there is no debt. So delays are at most half of what joining the bursts
-// saves. (One in some thousand is a little late because of the scheduler.)
+// than kSoon_ns is a debt of that time. Each message of a burst but the first pays kDelay_ns, and messages wait only
+// while there is no debt. So delays are at most half of what joining the bursts saves. (A stream of thousands without a
+// poll pays, too; the scheduler makes its end late now and then.)
 //
 // What waits in the kernel leaves after 200 ms at the latest. What waits in the rank leaves with its next call; so over
 // TCP and libfabric messages wait in the rank only if it surely makes one: it holds a request
@@ -38,13 +38,14 @@ class Coalescing {
     const bool burst = polls == polls_ && now_ns - last_ns_ < kSoon_ns;
     polls_ = polls;
     last_ns_ = now_ns;
+    const bool in_debt = debt_ns_ != 0;
     if (burst) {
       alone_ = false;
-      ++joinable_;
+      debt_ns_ -= std::min(debt_ns_, kDelay_ns);
     } else {
       firsts_followed_ = alone_ ? firsts_followed_ / 2 : std::min(firsts_followed_ + 1, kMostFirsts);
       alone_ = true;
-      if (blocking || firsts_followed_ < kMostFirsts / 2 || debt_ns_ != 0) return false;
+      if (blocking || firsts_followed_ < kMostFirsts / 2 || in_debt) return false;
     }
     if (!open_ || now_ns - since_ns_ >= kSoon_ns) {  // older messages leave together with this one
       const bool first = !open_;
@@ -52,7 +53,7 @@ class Coalescing {
       since_ns_ = now_ns;
       if (!first) return false;
     }
-    return debt_ns_ == 0;
+    return !in_debt;
   }
   /// The message has left: what the kernel took for it is no delay of the program's.
   void has_left(uint64_t now_ns) { last_ns_ = now_ns; }
@@ -63,9 +64,7 @@ class Coalescing {
     const bool waited = debt_ns_ == 0;
     open_ = false;
     const uint64_t late_ns = now_ns - last_ns_;
-    if (late_ns < kSoon_ns) debt_ns_ -= std::min(debt_ns_, joinable_ * kDelay_ns);
-    else debt_ns_ = std::min(debt_ns_ + late_ns, kMaxDebt_ns);
-    joinable_ = 0;
+    if (late_ns >= kSoon_ns) debt_ns_ = std::min(debt_ns_ + late_ns, kMaxDebt_ns);
     return waited;
   }
 
@@ -74,14 +73,13 @@ class Coalescing {
   static constexpr uint64_t kSoon_ns = 20'000;
   /// Half of what a segment costs (4 us), which each message saves that leaves with another.
   static constexpr uint64_t kDelay_ns = 2'000;
-  /// At first: good bursts with 16 such messages. The maximum, a million of them, only bounds the time until a program
+  /// At first: 16 such messages. The maximum, a million of them, only bounds the time until a program
   /// is known anew.
   static constexpr uint64_t kFirstDebt_ns = 16 * kDelay_ns, kMaxDebt_ns = 2'000'000'000;
   static constexpr uint32_t kMostFirsts = 16;
 
   uint64_t polls_ = ~uint64_t{0}, last_ns_ = 0, since_ns_ = 0;
   uint64_t debt_ns_ = kFirstDebt_ns;
-  uint64_t joinable_ = 0;         ///< messages since the last `end` that were not the first of a burst
   uint32_t firsts_followed_ = 0;  ///< first messages of bursts that another followed, less those without
   bool alone_ = true;             ///< the last message was the first after a poll
   bool open_ = false;

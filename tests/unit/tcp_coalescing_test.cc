@@ -87,6 +87,17 @@ TEST(Coalescing, LongBurstsPayForWhatTheyHaveSaved) {
   EXPECT_EQ(program.burst(64, 500), 64);
 }
 
+// A sender that does not block need not poll for thousands of messages; all the while it shows that others follow.
+TEST(Coalescing, AStreamPaysThoughItNeverPolls) {
+  Program program;
+  for (int i = 0; i < 10; ++i) program.burst(10, 500);
+  program.burst(10, 10'000'000);
+  EXPECT_EQ(program.burst(5000, 0), 0) << "a debt of 10 ms, 2 us for each message";
+  const int waited = program.burst(10'000, 10'000'000);
+  EXPECT_GE(waited, 9000);
+  EXPECT_EQ(program.burst(4990, 0), 0) << "that its end is late is a debt again";
+}
+
 TEST(Coalescing, TheTimeOfTheKernelIsNoDelay) {
   Program program;
   for (int i = 0; i < 20; ++i) program.burst(10, 500, 30'000);
