@@ -9,7 +9,7 @@
 
 static MPI_Comm node, leaders;
 static int rank, size, node_rank, node_size;
-static long warm;
+static long warm, long_rounds;
 static char *a, *b, *c;
 
 static void barrier(int n) { (void)n, MPI_Barrier(MPI_COMM_WORLD); }
@@ -117,7 +117,7 @@ static void measure(const char *name, const char *way, void (*run)(int), int byt
   MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
   snprintf(series, sizeof series, "%s_%s", name, way);
   if (rank == 0) point(series, bytes, slowest, "us");
-  if (wire) count_bytes(series, run, bytes, rounds);
+  if (wire) count_bytes(series, run, bytes, (int)long_rounds);
 }
 
 int main(int argc, char **argv) {
@@ -128,7 +128,8 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(node, &node_rank);
   MPI_Comm_size(node, &node_size);
   MPI_Comm_split(MPI_COMM_WORLD, node_rank ? MPI_UNDEFINED : 0, rank, &leaders);
-  long most = argument(argc, argv, "--max", 1 << 20), long_rounds = argument(argc, argv, "--rounds", 3);
+  long most = argument(argc, argv, "--max", 1 << 20);
+  long_rounds = argument(argc, argv, "--rounds", 3);
   long small_rounds = argument(argc, argv, "--small-rounds", long_rounds);
   warm = argument(argc, argv, "--warm", 5);
   long blocks_most = argument(argc, argv, "--blocks-max", 4096);
