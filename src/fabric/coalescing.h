@@ -73,8 +73,7 @@ class Coalescing {
   static constexpr uint64_t kSoon_ns = 20'000;
   /// Half of what a segment costs (4 us), which each message saves that leaves with another.
   static constexpr uint64_t kDelay_ns = 2'000;
-  /// At first: 16 such messages. The maximum, a million of them, only bounds the time until a program
-  /// is known anew.
+  /// At first: what 16 messages pay. The maximum, of a million, only bounds the time until a program is known anew.
   static constexpr uint64_t kFirstDebt_ns = 16 * kDelay_ns, kMaxDebt_ns = 2'000'000'000;
   static constexpr uint32_t kMostFirsts = 16;
 

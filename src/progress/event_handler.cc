@@ -113,7 +113,7 @@ Need EventHandler::take_over(bool again) try {
   Action action = policy_.on_leave(needed);
   if (action.step == Step::arm) {
     const bool armed = arm();
-    policy_.on_leave_closely(engine_.clock().now_ns());
+    policy_.on_tried_to_arm(engine_.clock().now_ns());
     if (armed) return needed;
     needed = pending();
     action = policy_.on_not_armed(needed);
@@ -174,14 +174,12 @@ void EventHandler::follow_deadline() {
 // The application is back. The paths are not watched while it is inside: the kernel would wake the thread for every
 // message (TCP, 8 B: 0.3 us).
 void EventHandler::disarm() {
-  const bool armed = driving_.armed_for == Armed::helper;
-  if (armed) {
+  if (driving_.armed_for == Armed::helper) {
     stop_watching_paths();
     port_.watch_paths(false);
     engine_.disarm_all();
   }
-  if (armed || policy_.left_closely_ns() != 0)
-    policy_.on_return(policy_.left_closely_ns() != 0 ? engine_.clock().now_ns() : 0);
+  if (policy_.tried_to_arm_ns() != 0) policy_.on_return(engine_.clock().now_ns());
 }
 
 void EventHandler::stop_watching_paths() {

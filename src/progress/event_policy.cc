@@ -25,7 +25,7 @@ EventPolicy::Action EventPolicy::on_not_armed(Need needed) const {
 EventPolicy::Action EventPolicy::on_leave_armed(uint64_t now_ns) {
   if (stays_inside(now_ns)) return {Step::disarm};
   TERN_DEBUG_ASSERT(now_ns != 0);
-  left_closely_ns_ = now_ns;
+  tried_to_arm_ns_ = now_ns;
   return {};
 }
 
@@ -38,19 +38,19 @@ EventPolicy::Action EventPolicy::on_idle_leaves(uint64_t now_ns) {
 }
 
 void EventPolicy::on_return(uint64_t now_ns) {
-  if (left_closely_ns_ != 0) stays_inside(now_ns);
-  left_closely_ns_ = 0;
+  if (tried_to_arm_ns_ != 0) stays_inside(now_ns);
+  tried_to_arm_ns_ = 0;
 }
 
 // True: the application was back soon so often in a row that it counts as staying inside.
 bool EventPolicy::stays_inside(uint64_t now_ns) {
   if (handles_ == Arrivals::all) return false;
-  const bool soon = left_closely_ns_ != 0 && now_ns - left_closely_ns_ < limits_.soon_ns;
+  const bool soon = tried_to_arm_ns_ != 0 && now_ns - tried_to_arm_ns_ < limits_.soon_ns;
   back_soon_ = soon ? back_soon_ + 1 : 0;
   TERN_DEBUG_ASSERT(handles_ != Arrivals::all && back_soon_ <= limits_.soon_returns);
   if (back_soon_ < limits_.soon_returns) return false;
   back_soon_ = 0;
-  left_closely_ns_ = 0;
+  tried_to_arm_ns_ = 0;
   stays_away_ = false;
   return true;
 }
@@ -110,7 +110,7 @@ EventPolicy::Action EventPolicy::on_settled(Need needed) {
 }
 
 bool EventPolicy::operator==(const EventPolicy& other) const {
-  return stays_away_ == other.stays_away_ && left_closely_ns_ == other.left_closely_ns_ &&
+  return stays_away_ == other.stays_away_ && tried_to_arm_ns_ == other.tried_to_arm_ns_ &&
          back_soon_ == other.back_soon_ && idle_leaves_ == other.idle_leaves_ &&
          idle_leaves_ns_ == other.idle_leaves_ns_ && empty_rounds_ == other.empty_rounds_ &&
          grace_ns_ == other.grace_ns_ && looks_closely_ == other.looks_closely_;

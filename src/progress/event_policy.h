@@ -58,7 +58,7 @@ class EventPolicy {
  public:
   enum class Step : uint8_t {
     nothing,
-    arm,          ///< all paths; then on_leave_closely, and on_not_armed if that failed
+    arm,          ///< all paths; then on_tried_to_arm, and on_not_armed if that failed
     disarm,       ///< all paths; the timer watches from then on, if anything is pending
     watch_timer,  ///< the timer ends after `after_ns`
     watch_later,  ///< the timer ends within `after_ns`
@@ -81,18 +81,18 @@ class EventPolicy {
   /// The present watch does not cover what is needed.
   Action on_leave(Need needed) const;
   Action on_not_armed(Need needed) const;
-  /// It leaves. The thread sleeps on the paths, or the polls before that have left nothing to do (they end bursts of
-  /// small messages, too: a sender that comes back at once would rather have them wait).
-  void on_leave_closely(uint64_t now_ns) { left_closely_ns_ = now_ns; }
+  /// It leaves, and has tried to arm. Either the thread sleeps on the paths, or the polls before that left nothing to
+  /// do. Those polls also end bursts of small messages, which a sender that comes back at once does not want.
+  void on_tried_to_arm(uint64_t now_ns) { tried_to_arm_ns_ = now_ns; }
   /// It has entered and leaves again while the thread sleeps on the paths.
   Action on_leave_armed(uint64_t now_ns);
   /// Nothing is needed. True: call on_idle_leaves now.
   bool on_idle_leave() { return ++idle_leaves_ % limits_.idle_leaves == 0; }
   Action on_idle_leaves(uint64_t now_ns);
-  /// It is inside, and will wait there or decide anew; it left closely.
+  /// It is inside, and will wait there or decide anew; it had tried to arm.
   void on_return(uint64_t now_ns);
   /// The thread was woken since the application left: arming was useful.
-  void on_used() { left_closely_ns_ = 0; }
+  void on_used() { tried_to_arm_ns_ = 0; }
 
   // --- The thread.
   /// Its sleep is over. `tick`: the timer has ended; `ready`: a path's descriptor is readable. `stayed_away`: the
@@ -108,7 +108,7 @@ class EventPolicy {
   Action on_settled(Need needed);
 
   bool application_stays_away() const { return stays_away_; }
-  uint64_t left_closely_ns() const { return left_closely_ns_; }
+  uint64_t tried_to_arm_ns() const { return tried_to_arm_ns_; }
   bool operator==(const EventPolicy& other) const;
 
  private:
@@ -120,7 +120,7 @@ class EventPolicy {
   Arrivals handles_;
   // Inside:
   bool stays_away_ = false;       ///< it did the last time; else the timer finds out
-  uint64_t left_closely_ns_ = 0;  ///< on_leave_closely; 0: the thread has worked since, or the application is back
+  uint64_t tried_to_arm_ns_ = 0;  ///< on_tried_to_arm; 0: the thread has worked since, or the application is back
   uint64_t back_soon_ = 0;        ///< how often in a row the application was back soon after that
   uint64_t idle_leaves_ = 0;      ///< how often it has left with nothing pending
   uint64_t idle_leaves_ns_ = 0;   ///< when idle_leaves_ was last a multiple of limits_.idle_leaves

@@ -28,15 +28,15 @@
 // program in the same container, a rank of this job bound to the same core. Then a rank that polls alternates with that
 // task in time slices, and its message waits for the end of the other's slice; a rank that sleeps is soon scheduled
 // when it is woken. So for a while it polls no longer than a wake-up takes. Two ranks that both sleep answer later than
-// that, so they would sleep each time, though either would hear soon if it polled; so after a short sleep a rank tries
-// some wake-ups. If it sleeps nevertheless, the answer came because it slept: who has it waited for this core. Then
-// trials become rare. After a while it tries without a limit again, at growing intervals while that fails. (If the
-// processor of a virtual machine stood still, that is no sign: no task here has run instead.) With several threads of a
-// rank (MPI_THREAD_MULTIPLE) no thread polls for longer than the patience either. While more of them are awake than the
-// rank has cores (`crowded`), it yields instead of pausing: at once to a thread that has been called, which would wait
-// for the end of this one's slice; to others after it has polled for as long as two switches take. (If the answer comes
-// earlier than that, two threads of two ranks go on alone: 0.5 us for an exchange over shared memory, and 3 us with a
-// yield in each.)
+// that. They would sleep in each wait, though either would hear soon if it polled. So after a short sleep a rank tries
+// to poll longer, for some wake-ups. If it must sleep nevertheless, its partner probably waits for this core, and
+// polling only delays the answer. Then trials become rare. After a while it tries without a limit again, at growing
+// intervals while that fails. (If the processor of a virtual machine stood still, that is no sign: no task here has run
+// instead.) With several threads of a rank (MPI_THREAD_MULTIPLE) no thread polls for longer than the patience either.
+// While more of them are awake than the rank has cores (`crowded`), it yields instead of pausing: at once to a thread
+// that has been called, which would wait for the end of this one's slice; to others after it has polled for as long as
+// two switches take. (If the answer comes earlier than that, two threads of two ranks go on alone: 0.5 us for an
+// exchange over shared memory, and 3 us with a yield in each.)
 //
 // `shared`: more ranks than cores. Yielding is right if all ranks wait. If others compute on the same cores, each yield
 // costs a slice of theirs (milliseconds), while a sleeper that is woken is soon scheduled (300 MPI_Comm_split of 4

@@ -54,7 +54,7 @@ TEST(EventPolicy, UntilItWasBackSoonTwice) {
   EventPolicy policy = stayed_away();
   uint64_t now_ns = 1'000'000'000;
   const auto away_for = [&](uint64_t ns) {
-    policy.on_leave_closely(now_ns);
+    policy.on_tried_to_arm(now_ns);
     now_ns += ns;
     policy.on_return(now_ns);
   };
@@ -64,7 +64,7 @@ TEST(EventPolicy, UntilItWasBackSoonTwice) {
     away_for(kLimits.soon_ns);
   }
   away_for(1);
-  policy.on_leave_closely(now_ns);
+  policy.on_tried_to_arm(now_ns);
   policy.on_used();  // the thread had something to do
   policy.on_return(now_ns + 1);
   EXPECT_TRUE(policy.application_stays_away());
@@ -74,7 +74,7 @@ TEST(EventPolicy, UntilItWasBackSoonTwice) {
 
 TEST(EventPolicy, ABurstOfCallsDisarms) {
   EventPolicy policy = stayed_away();
-  policy.on_leave_closely(1000);
+  policy.on_tried_to_arm(1000);
   EXPECT_EQ(policy.on_leave_armed(2000), Action{});
   EXPECT_EQ(policy.on_leave_armed(3000), Action{Step::disarm});
   EXPECT_FALSE(policy.application_stays_away());

@@ -129,7 +129,7 @@ TEST(WaitPolicy, AfterASleepThatEndsAtOnceItTriesToPollLonger) {
   EXPECT_NEAR(polls_ns(), double(kLimits.max_patience_ns), 7000) << "the trial has paid, so the next one comes soon";
 }
 
-// It polls for longer, and the answer comes just after it has gone to sleep: who has it needed this core.
+// The partner needs this core: the answer comes just after the rank has gone to sleep, however long it polled before.
 TEST(WaitPolicy, TrialsThatFailGrowRare) {
   Waiter rank(own_core());
   rank.threads = true;
