@@ -76,13 +76,13 @@ Error exchange(Call& call, const void* sendbuf, Count sendcount, const Datatype&
   Request* receive = nullptr;
   if (source != kProcNull) {
     ReceiveArguments arguments = comm.receive_arguments(recvbuf, recvcount, recvtype, source, recvtag);
-    arguments.stays = true;
+    // Else it copies nothing before the peer knows of what is sent: each rank is to make one of the two copies.
+    arguments.stays = dest == kProcNull;
     receive = checks ? checks->ireceive(arguments) : comm.p2p(recvtag).ireceive(arguments);
   }
   Error error;
   if (dest != kProcNull) {
     SendArguments arguments = comm.send_arguments(sendbuf, sendcount, sendtype, dest, sendtag);
-    arguments.beside_receive = receive && recvcount * recvtype.size() >= sendcount * sendtype.size();
     error = checks ? checks->send(arguments, signature_count, signature) : comm.p2p(sendtag).send(arguments);
   }
   Status result = kProcNullStatus;

@@ -24,6 +24,9 @@ struct CopyArbiterProperties {
   uint32_t idle_polls = 0;
 };
 
+/// Whether the two ranks of a message have another one of its length to move at the same time, each its own part of it.
+enum class Traffic : uint8_t { one_way, exchange };
+
 class CopyArbiter {
  public:
   const CopyArbiterProperties& arbiter_properties() const { return arbiter_properties_; }
@@ -40,9 +43,10 @@ class CopyArbiter {
   virtual bool can_get_lent(Lane& lane) { return false; }
 
   /// Whether a message of that length is transferred faster as a stream, which both ranks copy, than by one get or put;
-  /// provided that both ranks have time to copy. Both ranks of a pair have one answer for a length; it may change from
-  /// one message to the next.
-  virtual bool stream_is_faster(Lane& lane, size_t bytes) { return true; }
+  /// provided that both ranks have time to copy. In an exchange both have copies of two messages to make if these are
+  /// streamed, and of one each if they are fetched or put. Both ranks of a pair have one answer for a length; it may
+  /// change from one message to the next.
+  virtual bool stream_is_faster(Lane& lane, size_t bytes, Traffic traffic) { return true; }
 
   /// Tells peers, which decide whose CPU copies, that this rank is inside its library now. Called in every round of
   /// progress while peers may ask.

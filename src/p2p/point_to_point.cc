@@ -47,9 +47,9 @@ PointToPoint::Impl::Impl(ProgressEngine& p, const Tunables& t, Counters& counts)
       copy_out(sends, buffers, control, p.clock(), counters),
       deferred(p, sends, puts, copy_out),
       rendezvous_sender(sends, puts, deferred, control, heartbeat, policy.mode),
-      rendezvous_receiver(p, receives, announcements, unexpected, endpoints, control, counters, policy),
+      rendezvous_receiver(p, receives, announcements, unexpected, sends, endpoints, control, counters, policy),
       announced_sender(sends, puts, rendezvous_sender, control, counters, policy.mode),
-      choice(policy, buffers, counters),
+      choice(policy, buffers, receives, counters),
       hybrid(p, endpoints, sends, buffers, choice, announced_sender, rendezvous_sender, counters),
       cancels(sends, announced_sender, eager_receiver, unexpected, control) {}
 

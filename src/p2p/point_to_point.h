@@ -42,8 +42,6 @@ struct SendArguments {
   bool attended =
       false;  ///< both ranks stay in the library until they have done their parts: a step of a blocking collective
   bool requested = false;  ///< the program gets the request, and will ask for it
-  /// A blocking send of who receives as much at the same time, and copies that itself (who_copies.h).
-  bool beside_receive = false;
 };
 
 /// One receive. `source` is a rank in the communicator or kAnySource; `peer` is that rank's, kNoPeer with kAnySource.

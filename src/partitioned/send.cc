@@ -282,7 +282,8 @@ void PartitionedSend::send_message(size_t offset, size_t bytes) {
 bool PartitionedSend::put(size_t offset, size_t bytes) {
   Endpoint& peer = *endpoint_;
   if (receiver_.address == 0 || bytes <= peer.eager_limit() || !type_->is_contiguous() || !peer.can_put()) return false;
-  const CopySituation part{.side = CopySide::sender, .can_put = true, .stream_faster = peer.stream_is_faster(bytes)};
+  const CopySituation part{
+      .side = CopySide::sender, .can_put = true, .stream_faster = peer.stream_is_faster(bytes, Traffic::one_way)};
   if (who_copies(part, [&] { return peer.peer_is_polling(); }) != Mover::put) return false;
   auto* put = new Put(*this, offset);
   put->local = Cursor::bytes(static_cast<std::byte*>(arguments_.buffer) + offset, bytes);

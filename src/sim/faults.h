@@ -102,7 +102,9 @@ class FaultArbiter final : public CopyArbiter {
   std::byte* lend(size_t bytes, RemoteKey& key) override { return inner_.lend(bytes, key); }
   bool can_get_lent(Lane& lane) override { return inner_.can_get_lent(lane); }
   void publish_heartbeat() override { inner_.publish_heartbeat(); }
-  bool stream_is_faster(Lane& lane, size_t bytes) override { return misjudged(inner_.stream_is_faster(lane, bytes)); }
+  bool stream_is_faster(Lane& lane, size_t bytes, Traffic traffic) override {
+    return misjudged(inner_.stream_is_faster(lane, bytes, traffic));
+  }
   bool peer_is_polling(Lane& lane, bool stays) override { return misjudged(inner_.peer_is_polling(lane, stays)); }
   bool peer_has_polled(Lane& lane) override { return misjudged(inner_.peer_has_polled(lane)); }
 

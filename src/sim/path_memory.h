@@ -50,7 +50,7 @@ class SimMemory final : public RemoteMemory, public CopyArbiter, public NetworkM
   bool add_copy_lock(RemoteKey& key) override;
   bool try_lock_copy(Lane* owner, const RemoteKey& key) override;
   bool can_get_lent(Lane& lane) override { return can_get(lane); }
-  bool stream_is_faster(Lane& lane, size_t bytes) override;
+  bool stream_is_faster(Lane& lane, size_t bytes, Traffic traffic) override;
   bool peer_is_polling(Lane& lane, bool stays) override;
 
   bool read(uint64_t key, uint64_t address, std::byte* out, size_t bytes) override;

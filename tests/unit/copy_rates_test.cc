@@ -18,7 +18,7 @@ constexpr size_t kBytes = 100'000;
 int streams(CopyRates& rates, int messages, uint64_t stream_ns, uint64_t attach_ns, bool attach_works = true) {
   int streamed = 0;
   for (int i = 0; i < messages; ++i) {
-    if (rates.prefers_stream(kBytes) || !attach_works) {
+    if (rates.prefers_stream(kBytes, Traffic::one_way) || !attach_works) {
       rates.took(Kind::stream, kBytes, kBytes, stream_ns);
       ++streamed;
     } else {
@@ -35,11 +35,22 @@ TEST(CopyRates, EachWayIsTriedThenTheFasterOneTaken) {
   EXPECT_EQ(streams(other, 50, 5000, 1000), 8);
 }
 
+// Two streams take both ranks twice as long as one.
+TEST(CopyRates, AnExchangeIsStreamedOnlyIfThatIsTwiceAsFast) {
+  CopyRates rates;
+  streams(rates, 50, 1000, 1500);
+  EXPECT_TRUE(rates.prefers_stream(kBytes, Traffic::one_way));
+  EXPECT_FALSE(rates.prefers_stream(kBytes, Traffic::exchange));
+  CopyRates faster;
+  streams(faster, 50, 1000, 2500);
+  EXPECT_TRUE(faster.prefers_stream(kBytes, Traffic::exchange));
+}
+
 TEST(CopyRates, OneSlowMessageChangesNothing) {
   CopyRates rates;
   streams(rates, 20, 1000, 1200);
   rates.took(Kind::stream, kBytes, kBytes, 50'000'000);
-  EXPECT_TRUE(rates.prefers_stream(kBytes));
+  EXPECT_TRUE(rates.prefers_stream(kBytes, Traffic::one_way));
 }
 
 TEST(CopyRates, AMachineThatChangesIsNoticed) {
@@ -55,7 +66,7 @@ TEST(CopyRates, AWayThatNeverWorksIsLeft) {
   streams(rates, 10, 1000, 0, false);
   int wanted = 0;
   for (int i = 0; i < 10'000; ++i) {
-    wanted += !rates.prefers_stream(kBytes);
+    wanted += !rates.prefers_stream(kBytes, Traffic::one_way);
     rates.took(Kind::stream, kBytes, kBytes, 1000);
   }
   EXPECT_LE(wanted, 120);  // 16 at first, and after 64, 128, ... 4,096 messages
@@ -67,7 +78,7 @@ TEST(CopyRates, AWayIsMeasuredForSeveralMessagesInARow) {
   streams(rates, 20, 1000, 1500);
   int in_a_row = 0, longest = 0;
   for (int i = 0; i < 1000; ++i) {
-    const bool streamed = rates.prefers_stream(kBytes);
+    const bool streamed = rates.prefers_stream(kBytes, Traffic::one_way);
     in_a_row = streamed ? 0 : in_a_row + 1;
     longest = std::max(longest, in_a_row);
     rates.took(streamed ? Kind::stream : Kind::attach, kBytes, kBytes, streamed ? 1000 : 1500);
@@ -85,7 +96,7 @@ int streams_of_warming(CopyRates& rates, int messages, uint64_t disturbance_us =
   int streamed = 0, in_a_row = 0;
   bool before = false;
   for (int i = 0; i < messages; ++i) {
-    const bool streams = rates.prefers_stream(kBytes);
+    const bool streams = rates.prefers_stream(kBytes, Traffic::one_way);
     in_a_row = streams == before ? in_a_row + 1 : 0;
     before = streams;
     streamed += streams;
@@ -116,15 +127,15 @@ TEST(CopyRates, LengthsAreJudgedApart) {
     rates.took(Kind::stream, 300'000, 300'000, 20'000);
     rates.took(Kind::attach, 300'000, 150'000, 5'000);  // a piece of it
   }
-  EXPECT_TRUE(rates.prefers_stream(20'000));
-  EXPECT_TRUE(rates.prefers_stream(30'000));
-  EXPECT_FALSE(rates.prefers_stream(300'000));
+  EXPECT_TRUE(rates.prefers_stream(20'000, Traffic::one_way));
+  EXPECT_TRUE(rates.prefers_stream(30'000, Traffic::one_way));
+  EXPECT_FALSE(rates.prefers_stream(300'000, Traffic::one_way));
 }
 
 int streams_of_pair(PairRates& pair, int messages) {
   int streamed = 0;
   for (int i = 0; i < messages; ++i) {
-    const bool stream = pair.prefers_stream(kBytes);
+    const bool stream = pair.prefers_stream(kBytes, Traffic::one_way);
     streamed += stream;
     pair.took(stream ? Kind::stream : Kind::attach, kBytes, kBytes, stream ? 5000 : 1000);
   }
@@ -140,13 +151,13 @@ TEST(PairRates, BothRanksHaveOneAnswer) {
   auto* pair = static_cast<PairRates*>(std::align(alignof(PairRates), sizeof(PairRates), place, room));
   int attached = 0;
   for (int i = 0; i < 100; ++i) {
-    const bool streamed = pair->prefers_stream(kBytes);
+    const bool streamed = pair->prefers_stream(kBytes, Traffic::one_way);
     attached += !streamed;
     pair->took(streamed ? Kind::stream : Kind::attach, kBytes, kBytes, streamed ? 5000 : 1000);
   }
   EXPECT_EQ(attached, 92) << "eight messages of each way, then the faster one";
-  EXPECT_FALSE(pair->prefers_stream(kBytes));
-  EXPECT_TRUE(pair->prefers_stream(4 * kBytes)) << "other lengths are judged apart";
+  EXPECT_FALSE(pair->prefers_stream(kBytes, Traffic::one_way));
+  EXPECT_TRUE(pair->prefers_stream(4 * kBytes, Traffic::one_way)) << "other lengths are judged apart";
 }
 
 // Two processes note times at once: what is lost is a sample. All of one rank's may be lost, if the other one is

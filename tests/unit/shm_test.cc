@@ -272,8 +272,8 @@ TEST(ShmPath, RanksThatShareCoresDoNotStreamLongMessages) {
     CheckingSink sink(2);
     ShmPath path(std::move(nodes[0]), sink, tunables);
     // Nothing is measured yet, so a stream is tried first.
-    EXPECT_TRUE(path.copy_arbiter()->stream_is_faster(path.lane(1), 32768));
-    EXPECT_EQ(path.copy_arbiter()->stream_is_faster(path.lane(1), 32769), oversubscribed == 0);
+    EXPECT_TRUE(path.copy_arbiter()->stream_is_faster(path.lane(1), 32768, Traffic::one_way));
+    EXPECT_EQ(path.copy_arbiter()->stream_is_faster(path.lane(1), 32769, Traffic::one_way), oversubscribed == 0);
   }
 }
 

@@ -134,9 +134,9 @@ void ShmMemory::streamed(ShmLane& lane, size_t bytes, uint64_t began_ns) {
   lane.rates.took(shm::CopyRates::Kind::stream, bytes, bytes, node_.port().now_ns() - began_ns);
 }
 
-bool ShmMemory::stream_is_faster(Lane& lane, size_t bytes) {
+bool ShmMemory::stream_is_faster(Lane& lane, size_t bytes, Traffic traffic) {
   if (attach_from_bytes_ != 0) return bytes < attach_from_bytes_;
-  return bytes <= longest_stream_ && static_cast<ShmLane&>(lane).rates.prefers_stream(bytes);
+  return bytes <= longest_stream_ && static_cast<ShmLane&>(lane).rates.prefers_stream(bytes, traffic);
 }
 
 bool ShmMemory::peer_has_polled(Lane& lane) {

@@ -31,7 +31,7 @@ class ShmMemory final : public RemoteMemory, public CopyArbiter {
   std::byte* lend(size_t bytes, RemoteKey& key) override;
   bool can_get_lent(Lane&) override { return true; }
   void publish_heartbeat() override { node_.block(node_.my_slot()).beat.store(++beat_, std::memory_order_relaxed); }
-  bool stream_is_faster(Lane& lane, size_t bytes) override;
+  bool stream_is_faster(Lane& lane, size_t bytes, Traffic traffic) override;
   bool peer_is_polling(Lane& lane, bool stays) override;
   bool peer_has_polled(Lane& lane) override;
 

@@ -120,7 +120,9 @@ class alignas(64) Endpoint {
   /// After a get or put of a piece: the peer is in its library, or was meanwhile.
   bool peer_has_polled() const { return arbiter && arbiter->peer_has_polled(*lane_); }
   /// As CopySituation: false where no CPU copies.
-  bool stream_is_faster(size_t bytes) const { return arbitrates() && arbiter->stream_is_faster(*lane_, bytes); }
+  bool stream_is_faster(size_t bytes, Traffic traffic) const {
+    return arbitrates() && arbiter->stream_is_faster(*lane_, bytes, traffic);
+  }
 
  private:
   friend class Endpoints;

@@ -48,6 +48,7 @@ struct alignas(64) RendezvousSend {
   ExposedMemory exposed;        ///< the program's memory, for the receiver to fetch from
   Heartbeat::Hold heartbeat;    ///< the receiver may ask whether this rank is there
   LibraryBuffers::Loan buffer;  ///< hybrid: the data lies there, this request is the library's own
+  size_t fetchable_bytes = 0;   ///< counted in Sends::fetchable_bytes
   bool copy_lock = false;       ///< `exposed` has one: either side may copy
   bool clear_pending = false;   ///< it was cleared while the path still held the rts
   bool seen = false;            ///< cleared by an announcement whose receiver sees the data by itself: no FIN
@@ -64,8 +65,7 @@ class alignas(64) SendRequest final : public Request, public SendOperation {
         sends(owner),
         endpoint(to),
         // Member by member, as wire::make_header explains: a copy in larger pieces would wait for the caller's stores.
-        arguments{a.buffer,  a.count, a.type,     a.peer,      a.source,        a.tag,
-                  a.context, a.mode,  a.attended, a.requested, a.beside_receive} {
+        arguments{a.buffer, a.count, a.type, a.peer, a.source, a.tag, a.context, a.mode, a.attended, a.requested} {
     from = &to;
   }
   Error start() override;

@@ -81,10 +81,19 @@ class alignas(64) Sends {
     send.state = state;
     return *state;
   }
+  /// Its data lies in the program's memory, from where its receiver may fetch it.
+  void count_fetchable(RendezvousSend& state, size_t bytes) {
+    TERN_DEBUG_ASSERT(state.fetchable_bytes == 0);
+    state.fetchable_bytes = bytes;
+    fetchable_bytes_ += bytes;
+  }
+  /// Of all such sends in progress.
+  size_t fetchable_bytes() const { return fetchable_bytes_; }
   /// Gives back what it holds of others.
   void end_rendezvous(SendRequest& send) {
     RendezvousSend* state = send.rendezvous();
-    TERN_ASSERT(state);
+    TERN_ASSERT(state && fetchable_bytes_ >= state->fetchable_bytes);
+    fetchable_bytes_ -= state->fetchable_bytes;
     send.state = {};
     rendezvous_.destroy(state);
   }
@@ -186,6 +195,7 @@ class alignas(64) Sends {
   Tokens<SendRequest> tokens_;
   uint32_t sequence_ = 0;
   uint32_t open_ = 0;
+  size_t fetchable_bytes_ = 0;
   Pool<SendRequest> requests_;
   Pool<RendezvousSend, 16> rendezvous_;
   Recycler<SentRequest> sent_;

@@ -7,7 +7,8 @@
 // the data is put into its buffer meanwhile. A nonblocking sender may go off computing, so a long message is only
 // announced: the receiver fetches it, or asks for a stream, whichever fits when it gets there; or the sender puts it,
 // if it waits before the receiver does (deferred_copies.h), or copies it to a library buffer (copy_out.h). So is one
-// whose sender receives as much at the same time: two streams are four copies by two CPUs, two fetches are two.
+// whose sender receives as much at the same time (Traffic::exchange): two streams are four copies by two CPUs, two
+// fetches are two.
 //
 // Whether a stream is faster is measured (CopyArbiter::stream_is_faster). Both ranks of a pair have one answer for a
 // size, and a request keeps the one that it began with. Thread rule: pure.

@@ -6,6 +6,7 @@
 
 #include "p2p/core/endpoint.h"
 #include "p2p/core/library_buffers.h"
+#include "p2p/core/receives.h"
 #include "p2p/matching/sent_log.h"
 #include "p2p/point_to_point.h"
 #include "p2p/protocols/protocol.h"
@@ -15,8 +16,9 @@ namespace tern {
 
 class ProtocolChoice {
  public:
-  ProtocolChoice(const RendezvousPolicy& policy, const LibraryBuffers& buffers, ProtocolCounters& counters)
-      : policy_(policy), buffers_(buffers), counters_(counters) {}
+  ProtocolChoice(const RendezvousPolicy& policy, const LibraryBuffers& buffers, const Receives& receives,
+                 ProtocolCounters& counters)
+      : policy_(policy), buffers_(buffers), receives_(receives), counters_(counters) {}
 
   /// What the rows of small messages are asked with.
   static SendSituation begin(const Endpoint& peer, size_t bytes, bool blocking) {
@@ -32,6 +34,7 @@ class ProtocolChoice {
  private:
   const RendezvousPolicy policy_;
   const LibraryBuffers& buffers_;
+  const Receives& receives_;
   ProtocolCounters& counters_;
 };
 

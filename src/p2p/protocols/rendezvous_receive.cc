@@ -5,7 +5,6 @@
 
 #include "base/assert.h"
 #include "base/looks.h"
-#include "p2p/core/sends.h"
 #include "wire/body.h"
 
 namespace tern {
@@ -128,8 +127,7 @@ void RendezvousReceiver::answer(ReceiveRequest& receive, const ReceivedRts& anno
     await_sender(receive, rts, arrival);
     return;
   }
-  const bool stream_faster =
-      is_customised(policy_.mode, peer.tuples) && peer.stream_is_faster(size_t(receive.status.bytes));
+  const bool stream_faster = is_customised(policy_.mode, peer.tuples) && stream_is_faster(receive);
   if (mover_of(receive, rts, stream_faster) == Mover::get) {
     counters_.count_received(by_get, arrival);
     gets_.begin(receive, rts, stream_faster);
@@ -137,6 +135,14 @@ void RendezvousReceiver::answer(ReceiveRequest& receive, const ReceivedRts& anno
   }
   const bool put = clear_to_send(receive, rts, 0);
   counters_.count_received(hybrid ? Protocol::hybrid : put ? Protocol::sender_put : Protocol::sender_data, arrival);
+}
+
+// A rank that has as much data lying for others to fetch is in an exchange: they have their part to copy, and this rank
+// has its own.
+bool RendezvousReceiver::stream_is_faster(const ReceiveRequest& receive) const {
+  const auto bytes = size_t(receive.status.bytes);
+  const Traffic traffic = sends_.fetchable_bytes() >= bytes ? Traffic::exchange : Traffic::one_way;
+  return receive.sender->stream_is_faster(bytes, traffic);
 }
 
 Mover RendezvousReceiver::mover_of(const ReceiveRequest& receive, const ReceivedRts& rts, bool stream_faster) const {

@@ -10,6 +10,7 @@
 #include "p2p/core/chore.h"
 #include "p2p/core/control_messages.h"
 #include "p2p/core/receives.h"
+#include "p2p/core/sends.h"
 #include "p2p/core/transfers.h"
 #include "p2p/core/who_copies.h"
 #include "p2p/matching/unexpected.h"
@@ -22,12 +23,13 @@ class RendezvousReceiver final : Chore, Gets::Client {
  public:
   using Chore::is_idle;
   RendezvousReceiver(ProgressEngine& progress, Receives& receives, Announcements& announcements, Unexpected& unexpected,
-                     Endpoints& endpoints, ControlMessages& control, ProtocolCounters& counters,
+                     const Sends& sends, Endpoints& endpoints, ControlMessages& control, ProtocolCounters& counters,
                      const RendezvousPolicy& policy)
       : Chore(progress),
         receives_(receives),
         announcements_(announcements),
         unexpected_(unexpected),
+        sends_(sends),
         endpoints_(endpoints),
         control_(control),
         counters_(counters),
@@ -71,6 +73,7 @@ class RendezvousReceiver final : Chore, Gets::Client {
  private:
   /// One of the answers that wait.
   int advance() override;
+  bool stream_is_faster(const ReceiveRequest& receive) const;
   Mover mover_of(const ReceiveRequest& receive, const ReceivedRts& rts, bool stream_faster) const;
   bool may_wait(ReceiveRequest& receive, const ReceivedRts& rts);
   bool clear_to_send(ReceiveRequest& receive, const ReceivedRts& rts, size_t offset);
@@ -93,6 +96,7 @@ class RendezvousReceiver final : Chore, Gets::Client {
   Receives& receives_;
   Announcements& announcements_;
   Unexpected& unexpected_;
+  const Sends& sends_;
   Endpoints& endpoints_;
   ControlMessages& control_;
   ProtocolCounters& counters_;

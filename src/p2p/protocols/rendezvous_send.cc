@@ -21,6 +21,7 @@ void RendezvousSender::begin(SendRequest& send, Protocol protocol, const Ready* 
     }
   }
   if (!state.exposed.empty()) {
+    sends_.count_fetchable(state, bytes);
     state.body.address = reinterpret_cast<uint64_t>(send.arguments.buffer);
     state.body.key[0] = state.exposed.key().words[0];
     state.body.key[1] = state.exposed.key().words[1];

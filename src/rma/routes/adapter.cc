@@ -50,7 +50,8 @@ bool AdapterRoute::takes(Target& target, const Operation& o) {
   // The request for the lock takes short operations along.
   if (!locks_.by_words() && target.lock.state == LockState::wanted && bytes <= kMaxInsideBytes) return false;
   if (target.endpoint.autonomous() || !target.endpoint.peer_is_polling(true)) return true;
-  return bytes >= context_.environment.transfer_from_bytes() && !target.endpoint.stream_is_faster(bytes);
+  return bytes >= context_.environment.transfer_from_bytes() &&
+         !target.endpoint.stream_is_faster(bytes, Traffic::one_way);
 }
 
 void AdapterRoute::begin(const Operation& o, Target& target, WindowRequest* request) {
