@@ -76,8 +76,8 @@ Error exchange(Call& call, const void* sendbuf, Count sendcount, const Datatype&
   Request* receive = nullptr;
   if (source != kProcNull) {
     ReceiveArguments arguments = comm.receive_arguments(recvbuf, recvcount, recvtype, source, recvtag);
-    // Else it copies nothing before the peer knows of what is sent: each rank is to make one of the two copies.
-    arguments.stays = dest == kProcNull;
+    arguments.stays = true;
+    arguments.send_follows = dest != kProcNull;
     receive = checks ? checks->ireceive(arguments) : comm.p2p(recvtag).ireceive(arguments);
   }
   Error error;

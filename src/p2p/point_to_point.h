@@ -55,6 +55,9 @@ struct ReceiveArguments {
   uint64_t context;
   bool attended = false;  ///< as of the send
   bool stays = false;     ///< this rank stays in the library until it is complete
+  /// A send begins next (MPI_Sendrecv): this rank copies nothing before its receiver knows of it, so that each rank may
+  /// make one of the two copies.
+  bool send_follows = false;
 };
 
 /// What is wrong with the tunables `rendezvous` and `sender_rendezvous`, if anything is.

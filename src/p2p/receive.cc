@@ -124,7 +124,7 @@ void PointToPoint::Impl::begin_large(ReceiveRequest& receive) {
     return;
   }
   std::optional<RendezvousReceiver::Hold> hold;
-  if (!receive.stays) hold.emplace(rendezvous_receiver);
+  if (!receive.copies_at_once()) hold.emplace(rendezvous_receiver);
   look_at(receive.from);
   if (take_or_post(receive) && !receive.wild()) announcements.announce(receive);
 }
@@ -134,7 +134,7 @@ void PointToPoint::Impl::begin_with_queues(ReceiveRequest& receive) {
   const bool queued = tuples->contexts.wants(receive.context) && (!receive.from || receive.from->tuples);
   const bool announced = !queued && looks.announces(receive.capacity);
   std::optional<RendezvousReceiver::Hold> hold;
-  if (!receive.stays) hold.emplace(rendezvous_receiver);
+  if (!receive.copies_at_once()) hold.emplace(rendezvous_receiver);
   if (announced) look_at(receive.from);
   if (tuples->receiver.hold_back(receive) || !take_or_post(receive) || receive.wild()) return;
   if (queued) tuples->receiver.posted(receive);
@@ -148,7 +148,7 @@ void PointToPoint::Impl::take(ReceiveRequest& receive, UnexpectedMessage& messag
   if (message.header.kind == wire::Kind::rts) {
     const ReceivedRts rts = {.token = message.header.token, .flags = message.header.flags, .body = message.body};
     unexpected.destroy(message);
-    if (receive.stays) rendezvous_receiver.answer(receive, rts, Arrival::sender);
+    if (receive.copies_at_once()) rendezvous_receiver.answer(receive, rts, Arrival::sender);
     else rendezvous_receiver.answer_in_turn(receive, rts, Arrival::sender);
   } else if (message.header.kind == wire::Kind::tuple_owed) {
     tuples->receiver.take(receive, message);

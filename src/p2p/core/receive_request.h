@@ -93,6 +93,7 @@ class ReceiveRequest final : public Request, public PostedReceive {
   Place place = Place::outside;
   bool attended = false;
   bool stays = false;
+  bool send_follows = false;
   bool unexpected = false;  ///< only when events are recorded
   // For the data.
   void* buffer = nullptr;
@@ -103,6 +104,8 @@ class ReceiveRequest final : public Request, public PostedReceive {
   bool cancelling() const { return place == Place::cancelling; }
   bool announced() const { return offer && offer->announced; }
   bool watched() const { return offer && offer->watcher; }
+  /// A copy for it may be made in the call that begins it.
+  bool copies_at_once() const { return stays && !send_follows; }
 
  protected:
   friend class Receives;

@@ -48,8 +48,8 @@ void ProtocolChoice::complete(SendSituation& s, const Endpoint& peer, const Send
   const bool customised = is_customised(policy_.mode, peer.tuples);
   const bool contiguous = a.type->is_contiguous();
   // While this rank receives as much, the message may be a part of an exchange. Its receiver finds out, and may still
-  // ask for a stream.
-  const bool exchange = receives_.open_bytes() >= s.bytes;
+  // ask for a stream. A blocking send of medium size does not wait for that: it is soon over.
+  const bool exchange = receives_.open_bytes() >= s.bytes && !(s.blocking && s.bytes <= hybrid_bytes);
   s.stream_faster = customised && peer.stream_is_faster(s.bytes, exchange ? Traffic::exchange : Traffic::one_way);
   // Where both attend, neither computes while the other one copies: only the speed of the copy counts.
   const bool attended = customised && a.attended && peer.copy_locks();
@@ -74,7 +74,7 @@ void ProtocolChoice::complete(SendSituation& s, const Endpoint& peer, const Send
                         .can_put = s.can_put,
                         .can_get = s.can_get,
                         .stream_faster = s.stream_faster,
-                        .leaves = !s.blocking || (exchange && !soon_over),
+                        .leaves = !s.blocking || exchange,
                         .lockable = s.can_put && peer.copy_locks() && !peer.autonomous(),
                         .soon_over = soon_over},
                        [&] { return peer.peer_is_polling(ready->body.stays()); });
