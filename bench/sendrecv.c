@@ -31,7 +31,10 @@ static void irecv_isend(int bytes) {
 static const struct {
   const char *name;
   void (*exchange)(int bytes);
-} ways[] = {{"sendrecv", sendrecv}, {"replace", sendrecv_replace}, {"irecv-send", irecv_send}, {"irecv-isend", irecv_isend}};
+} ways[] = {{"sendrecv", sendrecv},
+            {"replace", sendrecv_replace},
+            {"irecv-send", irecv_send},
+            {"irecv-isend", irecv_isend}};
 
 /* All ranks have the same answer. */
 static double batch(void (*exchange)(int), int bytes, int rounds) {
