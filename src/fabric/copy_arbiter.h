@@ -24,7 +24,7 @@ struct CopyArbiterProperties {
   uint32_t idle_polls = 0;
 };
 
-/// Whether the two ranks of a message have another one of its length to move at the same time, each its own part of it.
+/// What the two ranks of a message have to move now: it alone; or another one of its length each, too.
 enum class Traffic : uint8_t { one_way, exchange };
 
 class CopyArbiter {
