@@ -212,7 +212,7 @@ std::shared_ptr<const IbvLibrary> made_up_library() {
   library->get_async_event = take_event;
   library->ack_async_event = [](ibv_async_event*) {};
   library->mlx5.create_qp = make_direct_pair;
-  library->mlx5.qp_ex_from_ibv_qp_ex = [](ibv_qp_ex* pair) { return &pair_of(pair).direct; };
+  library->mlx5.qp_ex_from_ibv_qp_ex = [](ibv_qp_ex* pair) { return &pair_of(pair).direct.base; };
   return library;
 }
 

@@ -40,7 +40,10 @@ struct DriverAddressHandle {
 };
 struct DriverPair {
   ibv_qp_ex base{};
-  mlx5dv_qp_ex direct{};
+  struct Direct {
+    mlx5dv_qp_ex base{};
+    DriverPair* owner;
+  } direct{{}, this};
   QueuePairOptions options;
   std::unique_ptr<QueuePair> of;
   uint32_t first_packet = 0;  ///< as the provider says

@@ -107,9 +107,8 @@ void set_direct_verbs(DriverPair& pair) {
     for (size_t i = 0; i < count; ++i)
       request.pieces.push_back({uint64_t(uintptr_t(list[i].addr)), uint32_t(list[i].length), 0});
   };
-  pair.direct.wr_set_dc_addr = [](mlx5dv_qp_ex* qp, ibv_ah* address_handle, uint32_t number, uint64_t key) {
-    auto& owner = *reinterpret_cast<DriverPair*>(reinterpret_cast<char*>(qp) - offsetof(DriverPair, direct));
-    WorkRequest& work = owner.batch.back().work;
+  pair.direct.base.wr_set_dc_addr = [](mlx5dv_qp_ex* qp, ibv_ah* address_handle, uint32_t number, uint64_t key) {
+    WorkRequest& work = mine<DriverPair::Direct>(qp).owner->batch.back().work;
     work.address_handle = mine<DriverAddressHandle>(address_handle).of.get();
     work.remote_number = number;
     work.remote_key_of_queue = key;

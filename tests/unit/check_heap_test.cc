@@ -30,7 +30,7 @@ bool is_known() {
 }
 
 TEST(Heap, BlocksEndWhereMallocSays) {
-  if (!is_known()) GTEST_SKIP() << "another malloc";
+  if (!is_known()) GTEST_SKIP() << "another malloc, or no [heap] in /proc/self/maps (qemu-user)";
   Rng rng(11);
   std::vector<Block> blocks;
   for (int i = 0; i < 2000; ++i) {
@@ -47,7 +47,7 @@ TEST(Heap, BlocksEndWhereMallocSays) {
 }
 
 TEST(Heap, BuffersMayBeginWithinABlock) {
-  if (!is_known()) GTEST_SKIP() << "another malloc";
+  if (!is_known()) GTEST_SKIP() << "another malloc, or no [heap] in /proc/self/maps (qemu-user)";
   const Block block = allocate(1000);
   const size_t usable = malloc_usable_size(block.get());
   EXPECT_FALSE(fault_of(block.get() + 40, usable - 40).found());
@@ -55,7 +55,7 @@ TEST(Heap, BuffersMayBeginWithinABlock) {
 }
 
 TEST(Heap, OneOfSeveralPieces) {
-  if (!is_known()) GTEST_SKIP() << "another malloc";
+  if (!is_known()) GTEST_SKIP() << "another malloc, or no [heap] in /proc/self/maps (qemu-user)";
   const Block one = allocate(64), two = allocate(64);
   Bytes pieces;
   for (const Block* block : {&one, &two}) {
@@ -70,7 +70,7 @@ TEST(Heap, OneOfSeveralPieces) {
 }
 
 TEST(Heap, MemoryThatWasFreed) {
-  if (!is_known()) GTEST_SKIP() << "another malloc";
+  if (!is_known()) GTEST_SKIP() << "another malloc, or no [heap] in /proc/self/maps (qemu-user)";
   Block large = allocate(3000);  // too large for malloc's short lists, where blocks count as used
   const Block behind = allocate(16);
   void* const at = large.get();
