@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "base/looks.h"
 #include "base/thread_number.h"
 #include "capi/call.h"
@@ -55,21 +56,6 @@ void look_after_rest(World& world) {
   world.lock->leave();
 }
 
-/// Inside of the engine: `attempt()` at once, and after each arrival of messages from other ranks. `sender()`: from
-/// which one; kNoPeer: from any.
-template <typename Attempt, typename Sender>
-Shortly look_inside(Engine& engine, uint32_t looks, Attempt&& attempt, Sender&& sender) {
-  Shortly end = attempt();
-  if (end == Shortly::not_yet && !engine.comes_by_itself(sender())) return end;
-  for (; end == Shortly::not_yet && looks != 0; --looks) {
-    const int came = engine.poll_shortly(sender());
-    if (came < 0) return Shortly::never;
-    if (came != 0) end = attempt();
-    else short_pause();
-  }
-  return end;
-}
-
 /// How long a short call looks for what is not there yet.
 struct Patience {
   uint32_t looks;       ///< each time that it is inside, at memory
@@ -78,6 +64,22 @@ struct Patience {
   /// A look that asks the kernel takes as long as many at memory.
   uint32_t looks_for(const Engine& engine, PeerId from) const { return engine.asks_kernel(from) ? 1 : looks; }
 };
+
+/// Inside of the engine: `attempt()` at once, and after each arrival of messages from other ranks. `sender()`: from
+/// which one; kNoPeer: from any. It is known once an attempt has said that something is not there yet.
+template <typename Attempt, typename Sender>
+Shortly look_inside(Engine& engine, const Patience& patience, Attempt&& attempt, Sender&& sender) {
+  Shortly end = attempt();
+  if (end != Shortly::not_yet || !engine.comes_by_itself(sender())) return end;
+  for (uint32_t looks = patience.looks_for(engine, sender()); end == Shortly::not_yet && looks != 0; --looks) {
+    const int came = engine.poll_shortly(sender());
+    if (came < 0) return Shortly::never;
+    if (came != 0) end = attempt();
+    else short_pause();
+  }
+  return end;
+}
+
 Patience patience_of_waiting(const World& world) {
   const uint32_t looks = world.process->is_oversubscribed() ? 1 : limits_of(Look::message).looks;
   return {looks, limits_of(Look::yielding_call).looks};
@@ -93,7 +95,7 @@ bool await_shortly(World& world, Engine& engine, Patience patience, Attempt&& at
     const Inside inside(world, engine);
     if (!inside) return false;
     if (tries == 0) due = engine.count_look() % limits_of(Look::short_call).looks == 0;
-    end = look_inside(engine, patience.looks_for(engine, sender()), attempt, sender);
+    end = look_inside(engine, patience, attempt, sender);
     if (end == Shortly::done) engine.release_held();
     if (end == Shortly::not_yet && !engine.comes_by_itself(sender())) break;
   }
@@ -176,7 +178,10 @@ bool end_all(World& world, int count, MPI_Request* handles, MPI_Status* statuses
     for (int i = 0; i < count; ++i) end(requests, handles[i], found[i], statuses ? statuses + i : nullptr);
     return Shortly::done;
   };
-  return await_shortly(world, *engine, patience, attempt, [&] { return sender_of(*found[over]); });
+  return await_shortly(world, *engine, patience, attempt, [&] {
+    TERN_DEBUG_ASSERT(over >= 0 && over < count);
+    return sender_of(*found[over]);
+  });
 }
 
 }  // namespace
