@@ -101,8 +101,8 @@ bool SimMemory::attending(uint64_t now_ns) const {
   return strand_.blocked_in() != nullptr || strand_.now_ns() <= now_ns + 500;
 }
 
-// As over shared memory, where it depends on the length. One copy takes the CPUs as long as the other: two streams take
-// twice as long as two gets.
+// As over shared memory, where it depends on the length. A stream keeps both CPUs busy, a get one: two gets at once
+// take as long as one stream.
 bool SimMemory::stream_is_faster(Lane&, size_t bytes, Traffic traffic) {
   return !remote_properties_.autonomous && traffic == Traffic::one_way && bytes < kStreamBytes;
 }

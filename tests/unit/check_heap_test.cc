@@ -29,8 +29,10 @@ bool is_known() {
   return fault_of(block.get(), 4096).found();
 }
 
+constexpr char kUnknown[] = "another malloc, or no [heap] in /proc/self/maps (qemu-user)";
+
 TEST(Heap, BlocksEndWhereMallocSays) {
-  if (!is_known()) GTEST_SKIP() << "another malloc, or no [heap] in /proc/self/maps (qemu-user)";
+  if (!is_known()) GTEST_SKIP() << kUnknown;
   Rng rng(11);
   std::vector<Block> blocks;
   for (int i = 0; i < 2000; ++i) {
@@ -47,7 +49,7 @@ TEST(Heap, BlocksEndWhereMallocSays) {
 }
 
 TEST(Heap, BuffersMayBeginWithinABlock) {
-  if (!is_known()) GTEST_SKIP() << "another malloc, or no [heap] in /proc/self/maps (qemu-user)";
+  if (!is_known()) GTEST_SKIP() << kUnknown;
   const Block block = allocate(1000);
   const size_t usable = malloc_usable_size(block.get());
   EXPECT_FALSE(fault_of(block.get() + 40, usable - 40).found());
@@ -55,7 +57,7 @@ TEST(Heap, BuffersMayBeginWithinABlock) {
 }
 
 TEST(Heap, OneOfSeveralPieces) {
-  if (!is_known()) GTEST_SKIP() << "another malloc, or no [heap] in /proc/self/maps (qemu-user)";
+  if (!is_known()) GTEST_SKIP() << kUnknown;
   const Block one = allocate(64), two = allocate(64);
   Bytes pieces;
   for (const Block* block : {&one, &two}) {
@@ -70,7 +72,7 @@ TEST(Heap, OneOfSeveralPieces) {
 }
 
 TEST(Heap, MemoryThatWasFreed) {
-  if (!is_known()) GTEST_SKIP() << "another malloc, or no [heap] in /proc/self/maps (qemu-user)";
+  if (!is_known()) GTEST_SKIP() << kUnknown;
   Block large = allocate(3000);  // too large for malloc's short lists, where blocks count as used
   const Block behind = allocate(16);
   void* const at = large.get();

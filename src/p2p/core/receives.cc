@@ -81,6 +81,7 @@ ReceiveOffer& Receives::offer(ReceiveRequest& receive) {
   if (!receive.offer) {
     receive.offer = offers_.create(receive, receive.from ? *receive.from : *receive.sender);
     receive.offer->token = tokens_.add(*receive.offer);
+    offered_bytes_ += receive.capacity;
   }
   return *receive.offer;
 }
@@ -101,7 +102,8 @@ uint64_t Receives::expose(ReceiveOffer& offer, uint64_t (&key)[2]) {
 
 // Its name, its memory and its place in the counts are free again.
 void Receives::end_offer(ReceiveRequest& receive) {
-  TERN_ASSERT(receive.offer && &receive.offer->receive == &receive);
+  TERN_ASSERT(receive.offer && &receive.offer->receive == &receive && offered_bytes_ >= receive.capacity);
+  offered_bytes_ -= receive.capacity;
   tokens_.remove(receive.offer->token);
   offers_.destroy(receive.offer);
   receive.offer = nullptr;

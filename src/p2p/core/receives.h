@@ -28,18 +28,13 @@ class alignas(64) Receives {
   void recycle(ReceiveRequest& receive) { requests_.give_back(&receive); }
   RequestActions& actions() { return actions_; }
   /// It is in progress from now on.
-  void open(ReceiveRequest& receive) {
-    ++open_;
-    open_bytes_ += receive.capacity;
-  }
+  void open(ReceiveRequest&) { ++open_; }
   /// Not yet, after all: it will be begun again.
   void put_back(ReceiveRequest& receive) {
-    TERN_ASSERT(!receive.posted());
-    close(receive);
+    TERN_ASSERT(open_ != 0 && !receive.posted());
+    --open_;
   }
   uint32_t open() const { return open_; }
-  /// What the buffers of those in progress hold.
-  size_t open_bytes() const { return open_bytes_; }
 
   void post(ReceiveRequest& receive) {
     TERN_DEBUG_ASSERT(!receive.posted() && !receive.complete());
@@ -88,6 +83,8 @@ class alignas(64) Receives {
   }
   /// How many their senders know of.
   uint32_t offered() const { return tokens_.live(); }
+  /// What the buffers of those hold.
+  size_t offered_bytes() const { return offered_bytes_; }
   template <typename Visitor>
   void for_each_offered(Visitor&& visit) {
     tokens_.for_each([&](ReceiveOffer& offer) { visit(offer.receive); });
@@ -96,11 +93,6 @@ class alignas(64) Receives {
   Matching matching;
 
  private:
-  void close(const ReceiveRequest& receive) {
-    TERN_DEBUG_ASSERT(open_ != 0 && open_bytes_ >= receive.capacity);
-    --open_;
-    open_bytes_ -= receive.capacity;
-  }
   // Out of line, so that receives without them have no frame for their strings.
   [[gnu::cold, gnu::noinline]] static Error truncation(const wire::Header& header, size_t bytes, size_t capacity);
   [[gnu::cold, gnu::noinline]] void watch_direct(PeerId peer, int tag, uint64_t context, size_t bytes);
@@ -115,7 +107,7 @@ class alignas(64) Receives {
   Heartbeat& heartbeat_;
   Tokens<ReceiveOffer> tokens_;
   uint32_t open_ = 0;
-  size_t open_bytes_ = 0;
+  size_t offered_bytes_ = 0;
   Recycler<ReceiveRequest> requests_;
   Pool<ReceiveOffer, 16> offers_;
   RequestActions& actions_;
@@ -161,8 +153,8 @@ inline void Receives::complete(ReceiveRequest& receive) {
     watch_complete(receive);
   if (receive.offer) [[unlikely]]
     end_offer(receive);
-  TERN_DEBUG_ASSERT(!receive.posted());
-  close(receive);
+  TERN_DEBUG_ASSERT(open_ != 0 && !receive.posted());
+  --open_;
   receive.set_complete();
   progress_.notify();
 }

@@ -48,13 +48,15 @@ struct alignas(64) RendezvousSend {
   ExposedMemory exposed;        ///< the program's memory, for the receiver to fetch from
   Heartbeat::Hold heartbeat;    ///< the receiver may ask whether this rank is there
   LibraryBuffers::Loan buffer;  ///< hybrid: the data lies there, this request is the library's own
-  size_t fetchable_bytes = 0;   ///< counted in Sends::fetchable_bytes
   bool copy_lock = false;       ///< `exposed` has one: either side may copy
   bool clear_pending = false;   ///< it was cleared while the path still held the rts
   bool seen = false;            ///< cleared by an announcement whose receiver sees the data by itself: no FIN
   DeferredCopy deferred;
   wire::ClearBody clear;            ///< of that cts
   uint64_t clear_offset_bytes = 0;  ///< so much of it is with the receiver already
+
+  /// So much lies in the program's memory, from where the receiver may fetch it.
+  size_t fetchable_bytes() const { return body.address != 0 && !buffer ? size_t(body.bytes) : 0; }
 };
 
 /// A send in progress. Completes when nothing in `waits` is left.

@@ -81,19 +81,15 @@ class alignas(64) Sends {
     send.state = state;
     return *state;
   }
-  /// Its data lies in the program's memory, from where its receiver may fetch it.
-  void count_fetchable(RendezvousSend& state, size_t bytes) {
-    TERN_DEBUG_ASSERT(state.fetchable_bytes == 0);
-    state.fetchable_bytes = bytes;
-    fetchable_bytes_ += bytes;
-  }
-  /// Of all such sends in progress.
+  /// Its receiver is about to be told of it.
+  void count_fetchable(const RendezvousSend& state) { fetchable_bytes_ += state.fetchable_bytes(); }
+  /// Of all in progress.
   size_t fetchable_bytes() const { return fetchable_bytes_; }
   /// Gives back what it holds of others.
   void end_rendezvous(SendRequest& send) {
     RendezvousSend* state = send.rendezvous();
-    TERN_ASSERT(state && fetchable_bytes_ >= state->fetchable_bytes);
-    fetchable_bytes_ -= state->fetchable_bytes;
+    TERN_ASSERT(state && fetchable_bytes_ >= state->fetchable_bytes());
+    fetchable_bytes_ -= state->fetchable_bytes();
     send.state = {};
     rendezvous_.destroy(state);
   }

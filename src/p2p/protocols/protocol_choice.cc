@@ -47,9 +47,9 @@ void ProtocolChoice::complete(SendSituation& s, const Endpoint& peer, const Send
   const size_t hybrid_bytes = peer.properties().hybrid_bytes;
   const bool customised = is_customised(policy_.mode, peer.tuples);
   const bool contiguous = a.type->is_contiguous();
-  // While this rank receives as much, the message may be a part of an exchange. Its receiver finds out, and may still
-  // ask for a stream. A blocking send of medium size does not wait for that: it is soon over.
-  const bool exchange = receives_.open_bytes() >= s.bytes && !(s.blocking && s.bytes <= hybrid_bytes);
+  // While senders know of as much that this rank receives, the message may be a part of an exchange. Its receiver finds
+  // out, and may still ask for a stream. A blocking send of medium size does not wait for that: it is soon over.
+  const bool exchange = receives_.offered_bytes() >= s.bytes && !(s.blocking && s.bytes <= hybrid_bytes);
   s.stream_faster = customised && peer.stream_is_faster(s.bytes, exchange ? Traffic::exchange : Traffic::one_way);
   // Where both attend, neither computes while the other one copies: only the speed of the copy counts.
   const bool attended = customised && a.attended && peer.copy_locks();

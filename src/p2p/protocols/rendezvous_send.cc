@@ -21,7 +21,6 @@ void RendezvousSender::begin(SendRequest& send, Protocol protocol, const Ready* 
     }
   }
   if (!state.exposed.empty()) {
-    sends_.count_fetchable(state, bytes);
     state.body.address = reinterpret_cast<uint64_t>(send.arguments.buffer);
     state.body.key[0] = state.exposed.key().words[0];
     state.body.key[1] = state.exposed.key().words[1];
@@ -42,6 +41,7 @@ void RendezvousSender::announce(SendRequest& send, RendezvousSend& state, uint8_
   TERN_ASSERT(!(send.waits & (SendRequest::kData | SendRequest::kPath)));
   const SendArguments& a = send.arguments;
   state.body.bytes = send.data_bytes();
+  sends_.count_fetchable(state);
   if (state.body.address == 0) state.body.key[0] = send.endpoint.messages.newest_offer();
   send.waits |= SendRequest::kData;
   wire::Header header = wire::make_header(wire::Kind::rts, a.source, a.context, a.tag, sends_.name(send), flags);
