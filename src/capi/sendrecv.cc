@@ -76,8 +76,7 @@ Error exchange(Call& call, const void* sendbuf, Count sendcount, const Datatype&
   Request* receive = nullptr;
   if (source != kProcNull) {
     ReceiveArguments arguments = comm.receive_arguments(recvbuf, recvcount, recvtype, source, recvtag);
-    arguments.stays = true;
-    arguments.send_follows = dest != kProcNull;
+    arguments.stay = dest == kProcNull ? Stay::now : Stay::after_send;
     receive = checks ? checks->ireceive(arguments) : comm.p2p(recvtag).ireceive(arguments);
   }
   Error error;

@@ -44,6 +44,14 @@ struct SendArguments {
   bool requested = false;  ///< the program gets the request, and will ask for it
 };
 
+/// Whether this rank stays in the library until a receive is complete.
+enum class Stay : uint8_t {
+  no,
+  after_send,  ///< a send begins next (MPI_Sendrecv). Before its receiver knows of it nothing is copied for the
+               ///< receive, so that each rank may make one of the two copies
+  now,
+};
+
 /// One receive. `source` is a rank in the communicator or kAnySource; `peer` is that rank's, kNoPeer with kAnySource.
 struct ReceiveArguments {
   void* buffer;
@@ -54,10 +62,7 @@ struct ReceiveArguments {
   int tag;
   uint64_t context;
   bool attended = false;  ///< as of the send
-  bool stays = false;     ///< this rank stays in the library until it is complete
-  /// A send begins next (MPI_Sendrecv): this rank copies nothing before its receiver knows of it, so that each rank may
-  /// make one of the two copies.
-  bool send_follows = false;
+  Stay stay = Stay::no;
 };
 
 /// What is wrong with the tunables `rendezvous` and `sender_rendezvous`, if anything is.

@@ -37,7 +37,7 @@ Error PointToPoint::receive(const ReceiveArguments& a, Status& status) {
       impl_->eager_receiver.receive_at_once(impl_->endpoints.at(a.peer), a, status))
     return {};
   ReceiveRequest& request = impl_->make_receive(a);
-  request.stays = true;
+  request.stay = Stay::now;
   impl_->begin_now(request);
   wait(request);
   status = request.status;

@@ -92,8 +92,7 @@ class ReceiveRequest final : public Request, public PostedReceive {
   };
   Place place = Place::outside;
   bool attended = false;
-  bool stays = false;
-  bool send_follows = false;
+  Stay stay = Stay::no;
   bool unexpected = false;  ///< only when events are recorded
   // For the data.
   void* buffer = nullptr;
@@ -105,7 +104,7 @@ class ReceiveRequest final : public Request, public PostedReceive {
   bool announced() const { return offer && offer->announced; }
   bool watched() const { return offer && offer->watcher; }
   /// A copy for it may be made in the call that begins it.
-  bool copies_at_once() const { return stays && !send_follows; }
+  bool copies_at_once() const { return stay == Stay::now; }
 
  protected:
   friend class Receives;

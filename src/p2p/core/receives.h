@@ -126,8 +126,7 @@ inline ReceiveRequest& Receives::make(const ReceiveArguments& a, Endpoint* from)
   receive->source = a.source;
   receive->tag = a.tag;
   receive->attended = a.attended;
-  receive->stays = a.stays;
-  receive->send_follows = a.send_follows;
+  receive->stay = a.stay;
   if (!a.type->is_predefined()) receive->held_type = Ref<Datatype>::share(const_cast<Datatype*>(a.type));
   return *receive;
 }

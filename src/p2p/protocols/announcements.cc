@@ -99,7 +99,7 @@ void Announcements::announce(ReceiveRequest& receive) {
   body.address = receives_.expose(offer, body.key);
   body.arrived = peer.messages.arrived();
   body.epoch = uint16_t(peer.messages.arrived_epoch());
-  if (receive.stays) body.flags |= wire::ReadyBody::kStays;
+  if (receive.stay != Stay::no) body.flags |= wire::ReadyBody::kStays;
   if (body.address != 0 && peer.memory->remote_properties().ordered_writes &&
       watched_count_ + filled_.size() < kMaxWatched) {
     body.last_byte = offer.last_byte = static_cast<const uint8_t*>(receive.buffer)[capacity - 1];
