@@ -21,6 +21,7 @@ void barrier_down(Builder& b);  ///< the other half: rank 0 lets all go
 void bcast_linear(Builder& b, const Operands& o);
 void bcast_binomial(Builder& b, const Operands& o);
 void bcast_scatter_allgather(Builder& b, const Operands& o);
+void bcast_spread(Builder& b, const Operands& o);
 void bcast_chain(Builder& b, const Operands& o);
 
 // gather.cc

@@ -90,6 +90,45 @@ void bcast_scatter_allgather(Builder& b, const Operands& o) {
   stream.deliver(b, o);
 }
 
+// Scatter and allgather piece by piece: the root gives each of the others a part of a piece, and each passes its part
+// on to all others while the root's parts of the next piece come. The root sends every byte once, the others at most
+// once.
+//
+//   0 ──A──> 1, 0 ──B──> 2, 0 ──C──> 3      1 ──A──> 2, 3   2 ──B──> 3, 1   3 ──C──> 1, 2
+void bcast_spread(Builder& b, const Operands& o) {
+  const int rel = relative_rank(b, o.root), others = b.size() - 1;
+  if (others == 0) return;
+  const Stream stream(b, o);
+  const int pieces = int(std::clamp<size_t>(stream.bytes / (kPartBytes * size_t(others)), 1, kMaxParts));
+  auto begin = [&](int piece, int part) {
+    return size_t(part_begin(Count(stream.bytes), piece * others + part, pieces * others));
+  };
+  auto length = [&](int piece, int part) { return begin(piece, part + 1) - begin(piece, part); };
+  auto send = [&](int piece, int part, int to) {
+    b.send_bytes(stream.data + begin(piece, part), length(piece, part), absolute_rank(b, o.root, to));
+  };
+  auto receive = [&](int piece, int part, int from) {
+    b.receive_bytes(stream.data + begin(piece, part), length(piece, part), absolute_rank(b, o.root, from));
+  };
+  if (rel == 0) {
+    for (int piece = 0; piece < pieces; ++piece) {
+      for (int to = 1; to <= others; ++to) send(piece, to - 1, to);
+    }
+    return;
+  }
+  receive(0, rel - 1, 0);
+  for (int piece = 0; piece < pieces; ++piece) {
+    b.fence_receives();
+    if (piece + 1 < pieces) receive(piece + 1, rel - 1, 0);
+    for (int i = 1; i < others; ++i) {
+      const int from = (rel - 1 + others - i) % others + 1;
+      receive(piece, from - 1, from);
+    }
+    for (int i = 1; i < others; ++i) send(piece, rel - 1, (rel - 1 + i) % others + 1);
+  }
+  stream.deliver(b, o);
+}
+
 // A pipeline along the chain root, root + 1, ...: while a process passes one part on, it receives the next.
 //
 //   0 ──A──> 1

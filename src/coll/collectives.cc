@@ -110,7 +110,7 @@ Error collective(Communicator& communicator, Operation operation, const Operands
         ++environment.blocking_calls >= CollectiveEnvironment::kBeforeTeam) {
       environment.learn_levels(communicator);
     }
-    if (environment.levels && !anywhere) situation.nodes = environment.levels->nodes();
+    if (!anywhere) situation.nodes = environment.nodes;
     situation.shares_cores = environment.shares_cores && !anywhere;
     algorithm = &environment.selection.choose(situation);
     ProgressEngine& progress = communicator.environment().p2p.progress();

@@ -18,7 +18,7 @@ Situation situation_at(const CommunicatorShape& shape, Operation operation, size
   Situation s;
   s.operation = operation;
   s.ranks = shape.ranks();
-  s.nodes = shape.ranks_per_node > 1 ? shape.nodes : 1;  // nodes of one rank each are no levels
+  s.nodes = shape.nodes;
   s.bytes = bytes;
   s.shares_cores = shape.nodes == 1 && shape.cores != 0 && shape.cores < shape.ranks_per_node;
   const bool sums = operation == Operation::scatter || operation == Operation::alltoall;

@@ -64,7 +64,7 @@ void CollectiveEnvironment::learn_team(Communicator& communicator) {
 
 void CollectiveEnvironment::learn_levels(Communicator& communicator) {
   levels_asked = true;
-  if (communicator.size() < 3 || node_team)
+  if (communicator.size() < 2 || node_team)
     return;  // the same at all members, as what one knows of its node may not be
   // Names of nodes, and in the lowest bit whether a node's ranks share cores.
   std::vector<uint64_t> names(size_t(communicator.size()));
@@ -82,8 +82,9 @@ void CollectiveEnvironment::learn_levels(Communicator& communicator) {
   const bool some_share = std::any_of(names.begin(), names.end(), [](uint64_t name) { return (name & 1) != 0; });
   for (uint64_t& name : names) name &= ~uint64_t{1};
   auto found = std::make_unique<Levels>(names);
-  shares_cores = found->nodes() == 1 && some_share;
-  if (found->nodes() == 1 || found->most() == 1) return;
+  nodes = found->nodes();
+  shares_cores = nodes == 1 && some_share;
+  if (nodes == 1 || found->most() == 1) return;
   levels = std::move(found);
   const int node = levels->node_of(communicator.rank());
   std::vector<int> members;

@@ -33,13 +33,14 @@ struct CollectiveEnvironment final : Communicator::CollectiveState {
   uint32_t wishes = 0;
   bool no_team = false;
   static constexpr uint32_t kBeforeTeam = 4;  ///< making a team costs an allgather; a few uses should repay it
-  /// Which members share a node; null: all do, none do, or it is not known yet. Asked for at the kBeforeTeam-th
+  /// Which members share a node; null: all do, none does, or it is not known yet. Asked for at the kBeforeTeam-th
   /// blocking operation.
   std::unique_ptr<Levels> levels;
   /// With levels: the shared memory of the members on this node.
   std::unique_ptr<NodeTeam> inside_team;
   uint32_t blocking_calls = 0;
   bool levels_asked = false;
+  int nodes = 1;  ///< of the members, known when levels are asked for
   /// All members are on one node, which has more ranks than cores: the same at all of them. Known with node_team, or
   /// when levels are asked for.
   bool shares_cores = false;

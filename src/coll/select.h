@@ -75,9 +75,12 @@ struct Situation {
   int ranks = 1;
   bool commutative = true;
   bool node_memory = false;
-  int nodes =
-      1;  ///< more than one: the communicator knows its levels. Both unset where results must not depend on them
+  /// That the communicator knows of. As node_memory, unset where results must not depend on the place of ranks.
+  int nodes = 1;
   bool shares_cores = false;  ///< all on one node with more ranks than cores; likewise
+
+  /// Several nodes, one of them with several members.
+  bool has_levels() const { return 1 < nodes && nodes < ranks; }
 };
 
 /// Without what the communicator knows of its nodes.

@@ -79,6 +79,7 @@ void run_plans(Process& process, const std::vector<Plan>& plans, int left, const
     CollectiveEnvironment& environment = CollectiveEnvironment::of(communicator);
     environment.levels = draw_levels(plans[0].seed, process.world_size());
     environment.levels_asked = true;
+    if (environment.levels) environment.nodes = environment.levels->nodes();
   }
   if (forced) CollectiveEnvironment::of(communicator).selection.force({forced});
   int me = process.world_rank();

@@ -61,6 +61,7 @@ Numbers results(uint64_t placement, int ranks, Count count, Mode mode, bool repr
     auto levels = std::make_unique<Levels>(draw_nodes(rng, ranks));
     CollectiveEnvironment& environment = CollectiveEnvironment::of(world);
     environment.levels_asked = true;
+    environment.nodes = levels->nodes();
     if (levels->nodes() > 1) environment.levels = std::move(levels);
     for (Operation operation : kReductions) {
       const bool blocks = operation == Operation::reduce_scatter_block;

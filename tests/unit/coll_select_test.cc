@@ -96,13 +96,41 @@ TEST(CollSelectTest, WhereRanksShareCoresOtherRowsAreTheDefault) {
   EXPECT_EQ(name(Operation::reduce, 64 << 10, false), "rabenseifner");
   EXPECT_EQ(name(Operation::reduce, 64 << 10, true), "chain");
   EXPECT_EQ(name(Operation::reduce, 64 << 10, true, false), "binomial");
-  EXPECT_EQ(name(Operation::bcast, 1 << 20, false), "chain");
+  EXPECT_EQ(name(Operation::bcast, 1 << 20, false), "spread");
   EXPECT_EQ(name(Operation::bcast, 1 << 20, true), "linear");
   EXPECT_EQ(name(Operation::scan, 1 << 20, false), "tree");
   EXPECT_EQ(name(Operation::scan, 1 << 20, true), "linear");
   Selection forced;
   ASSERT_FALSE(forced.parse("reduce=rabenseifner,scan=linear"));
   EXPECT_STREQ(forced.choose({Operation::scan, 64, 8}).name, "linear");  // a default elsewhere only; it works anywhere
+}
+
+// As in a program with threads inside each node: one rank on each.
+TEST(CollSelectTest, RanksAloneOnTheirNodesSendAtOnceRatherThanInTurn) {
+  auto name = [](Operation operation, size_t bytes, int ranks) {
+    return std::string(Selection().choose({operation, bytes, ranks, true, false, ranks}).name);
+  };
+  EXPECT_EQ(name(Operation::barrier, 0, 32), "dissemination");
+  EXPECT_EQ(name(Operation::bcast, 1024, 32), "binomial");
+  EXPECT_EQ(name(Operation::bcast, 1 << 20, 32), "spread");
+  EXPECT_EQ(name(Operation::allgather, 1024, 24), "spread");
+  EXPECT_EQ(name(Operation::allgather, 64 << 10, 48), "spread");
+  EXPECT_EQ(name(Operation::allgather, 64 << 10, 300), "ring");
+  EXPECT_EQ(name(Operation::alltoall, 8, 16), "spread");
+  EXPECT_EQ(name(Operation::alltoall, 8, 128), "bruck");
+  EXPECT_EQ(name(Operation::allreduce, 1 << 20, 16), "rabenseifner");
+  EXPECT_EQ(name(Operation::allreduce, 1 << 20, 12), "ring");
+  EXPECT_EQ(name(Operation::reduce_scatter, 1 << 20, 16), "halving");
+  EXPECT_EQ(name(Operation::reduce_scatter, 1 << 20, 12), "pairwise");
+  EXPECT_EQ(name(Operation::bcast, 8, 8), "linear");
+  EXPECT_EQ(name(Operation::scatter, 8, 8), "linear");
+  EXPECT_EQ(name(Operation::gather, 8, 24), "binomial");
+  EXPECT_EQ(name(Operation::scatter, 8, 64), "binomial");
+  // What was tuned for nodes of one rank each is used there.
+  Selection tuned;
+  ASSERT_FALSE(tuned.parse("allreduce=ring:8@8x8"));
+  EXPECT_STREQ(tuned.choose({Operation::allreduce, 8, 8, true, false, 8}).name, "ring");
+  EXPECT_STREQ(tuned.choose({Operation::allreduce, 8, 8, true, false, 1}).name, "recursive_doubling");
 }
 
 TEST(CollSelectTest, TheChoiceIsDescribedWithItsReasons) {
