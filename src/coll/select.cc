@@ -45,7 +45,7 @@ constexpr Algorithm kTable[] = {
    "ranks share cores: one wait for each, and no rank waits for another's copy"},
   {O::bcast, "binomial", bcast_binomial, A::kSharedCores, 8 * k1K, kAny, 3, kMax,
    "ranks share cores: each gets the vector as a whole, and waits once"},
-  {O::bcast, "linear", bcast_linear, A::kNothing, 0, 2 * k1K, 3, 16,
+  {O::bcast, "linear", bcast_linear, A::kNothing, 0, 2 * k1K, 5, 16,
    "p - 1 messages at once end sooner than log2 p hops"},
   {O::bcast, "spread", bcast_spread, A::kNothing, 8 * k1K, 64 * k1K, 6, 64,
    "each byte leaves the root once, and all others pass parts on at the same time"},
