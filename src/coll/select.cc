@@ -21,11 +21,13 @@ constexpr size_t k1K = 1024;
 
 // Within an operation the first record that applies and whose window contains the call is the default. The last record
 // of each operation has no window and no requirements, so there is always one. Windows without a figure follow from the
-// counts of rounds and bytes in the drawings of the algorithms. "leaders" and "lanes" (lanes.h) over nodes:
-// bench/levels.c on the machine `ndr`, 4 nodes of 24 ranks, beside the same written by hand with MPI calls. "node"
-// applies if its data fit (NodeTeam::kBulkBytes): 2 ranks, 8 to 4096 bytes, it takes 0.1 to 0.9 of the time of
-// messages; 4 and 8 ranks on 2 cores 0.1 to 0.6. Rows for shared cores: 4, 8 and 16 ranks on 2 cores, 16 KiB to 4 MiB,
-// all algorithms beside each other (bench/run --only node).
+// counts of rounds and bytes in the drawings of the algorithms. Rows of messages: one rank on each node, 3 to 64 nodes
+//, on the machines `ndr` and `gigabit`, by what one call takes (bench/tune --collectives 8x1
+// --machine ndr.toml); where the two differ, the row that loses less. "leaders" and "lanes" (lanes.h) over nodes:
+// bench/levels.c on `ndr`, 4 nodes of 24 ranks, beside the same written by hand with MPI calls. "node" applies if its
+// data fit (NodeTeam::kBulkBytes): 2 ranks, 8 to 4096 bytes, it takes 0.1 to 0.9 of the time of messages; 4 and 8 ranks
+// on 2 cores 0.1 to 0.6. Rows for shared cores: 4, 8 and 16 ranks on 2 cores, 16 KiB to 4 MiB, all algorithms beside
+// each other (bench/run --only node).
 // clang-format off
 constexpr Algorithm kTable[] = {
   {O::barrier, "node", barrier_node, 0, kAny, 2, kMax,
@@ -47,7 +49,7 @@ constexpr Algorithm kTable[] = {
    "ranks share cores: each gets the vector as a whole, and waits once"},
   {O::bcast, "linear", bcast_linear, A::kNothing, 0, 2 * k1K, 5, 16,
    "p - 1 messages at once end sooner than log2 p hops"},
-  {O::bcast, "spread", bcast_spread, A::kNothing, 8 * k1K, 64 * k1K, 6, 64,
+  {O::bcast, "spread", bcast_spread, A::kNothing, 16 * k1K, 64 * k1K, 6, 64,
    "each byte leaves the root once, and all others pass parts on at the same time"},
   {O::bcast, "spread", bcast_spread, A::kNothing, 64 * k1K, kAny, 4, 64, "as above"},
   {O::bcast, "scatter_allgather", bcast_scatter_allgather, A::kNothing, 64 * k1K, 512 * k1K, 8, kMax,
@@ -86,8 +88,10 @@ constexpr Algorithm kTable[] = {
   {O::allgather, "ring", allgather_ring, A::kSharedCores, 0, kAny, 9, kMax, "ranks share cores: few messages at once"},
   {O::allgather, "spread", allgather_spread, A::kNothing, 0, kAny, 1, 16,
    "one round; p - 1 messages at once end sooner than log2 p, one after the other"},
-  {O::allgather, "recursive_doubling", allgather_recursive_doubling, A::kPowerOfTwo, 0, 8 * k1K, 17,
-   kMax, "log2 p rounds without copies"},
+  {O::allgather, "recursive_doubling", allgather_recursive_doubling, A::kPowerOfTwo, 0, 512, 17, kMax,
+   "log2 p rounds without copies"},
+  {O::allgather, "recursive_doubling", allgather_recursive_doubling, A::kPowerOfTwo, 512, 8 * k1K, 33, kMax,
+   "as above"},
   {O::allgather, "bruck", allgather_bruck, A::kNothing, 0, 512, 33, kMax,
    "log2 p rounds for any p; two more copies"},
   {O::allgather, "spread", allgather_spread, A::kNothing, 0, kAny, 17, 64, "one round"},
@@ -127,6 +131,10 @@ constexpr Algorithm kTable[] = {
    "one message for a node"},
   {O::reduce, "chain", reduce_chain, A::kCommutative | A::kSharedCores, 8 * k1K, kAny, 3, kMax,
    "ranks share cores: fewest messages"},
+  {O::reduce, "rabenseifner", reduce_rabenseifner, A::kCommutative | A::kPowerOfTwo, 16 * k1K, kAny, 32, kMax,
+   "as below; a chain grows with p"},
+  {O::reduce, "rabenseifner", reduce_rabenseifner, A::kCommutative | A::kPowerOfTwo, 16 * k1K, 2048 * k1K, 8, kMax,
+   "as below"},
   {O::reduce, "rabenseifner", reduce_rabenseifner, A::kCommutative, 16 * k1K, 1024 * k1K, 4, kMax,
    "the work is shared, bytes per rank do not grow with log2 p"},
   {O::reduce, "chain", reduce_chain, A::kCommutative, 1024 * k1K, kAny, 3, kMax,
