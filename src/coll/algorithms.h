@@ -50,11 +50,13 @@ void reduce_chain(Builder& b, const Operands& o);
 void allreduce_recursive_doubling(Builder& b, const Operands& o);
 void allreduce_rabenseifner(Builder& b, const Operands& o);
 void allreduce_ring(Builder& b, const Operands& o);
+void allreduce_spread(Builder& b, const Operands& o);
 void allreduce_reduce_bcast(Builder& b, const Operands& o);
 
 // reduce_scatter.cc: also reduce_scatter_block
 void reduce_scatter_halving(Builder& b, const Operands& o);
 void reduce_scatter_pairwise(Builder& b, const Operands& o);
+void reduce_scatter_spread(Builder& b, const Operands& o);
 void reduce_scatter_by_root(Builder& b, const Operands& o);
 
 // scan.cc: also exscan

@@ -120,8 +120,10 @@ TEST(CollSelectTest, RanksAloneOnTheirNodesSendAtOnceRatherThanInTurn) {
   EXPECT_EQ(name(Operation::alltoall, 8, 128), "bruck");
   EXPECT_EQ(name(Operation::allreduce, 1 << 20, 16), "rabenseifner");
   EXPECT_EQ(name(Operation::allreduce, 1 << 20, 12), "ring");
-  EXPECT_EQ(name(Operation::reduce_scatter, 1 << 20, 16), "halving");
-  EXPECT_EQ(name(Operation::reduce_scatter, 1 << 20, 12), "pairwise");
+  EXPECT_EQ(name(Operation::allreduce, 8, 8), "spread");
+  EXPECT_EQ(name(Operation::reduce_scatter, 1 << 20, 12), "spread");
+  EXPECT_EQ(name(Operation::reduce_scatter, 8 << 20, 16), "pairwise");
+  EXPECT_EQ(name(Operation::reduce_scatter, 1024, 64), "halving");
   EXPECT_EQ(name(Operation::bcast, 8, 8), "linear");
   EXPECT_EQ(name(Operation::scatter, 8, 8), "linear");
   EXPECT_EQ(name(Operation::gather, 8, 24), "binomial");
@@ -130,7 +132,7 @@ TEST(CollSelectTest, RanksAloneOnTheirNodesSendAtOnceRatherThanInTurn) {
   Selection tuned;
   ASSERT_FALSE(tuned.parse("allreduce=ring:8@8x8"));
   EXPECT_STREQ(tuned.choose({Operation::allreduce, 8, 8, true, false, 8}).name, "ring");
-  EXPECT_STREQ(tuned.choose({Operation::allreduce, 8, 8, true, false, 1}).name, "recursive_doubling");
+  EXPECT_STREQ(tuned.choose({Operation::allreduce, 8, 8, true, false, 1}).name, "spread");
 }
 
 TEST(CollSelectTest, TheChoiceIsDescribedWithItsReasons) {
@@ -165,7 +167,7 @@ TEST(CollSelectTest, MistakesAreAnsweredWithTheList) {
     Error error = Selection().parse(text);
     ASSERT_TRUE(bool(error)) << text;
     EXPECT_NE(error.text().find(std::string("'") + text + "'"), std::string_view::npos) << error.text();
-    EXPECT_NE(error.text().find("allreduce=node|lanes|leaders|recursive_doubling|reduce_bcast|rabenseifner|ring,"),
+    EXPECT_NE(error.text().find("allreduce=node|lanes|leaders|recursive_doubling|spread|reduce_bcast|rabenseifner|ring,"),
               std::string_view::npos)
         << error.text();
   }
