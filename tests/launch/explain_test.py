@@ -10,8 +10,11 @@ from common import BUILD, SANITIZED, main, mpiexec
 
 SOURCE = Path(__file__).parent / "planted_program.c"
 PROGRAM = os.path.abspath(os.path.join(BUILD, "tests/launch/planted_program"))
-LINES = {match[1]: number for number, line in enumerate(SOURCE.read_text().splitlines(), 1)
-         if (match := re.search(r"/\* (\w+) \*/", line))}
+# By case: where its ranks wait. A lock may be asked for in MPI_Win_lock or together with what follows, in MPI_Win_unlock.
+LINES = {}
+for number, line in enumerate(SOURCE.read_text().splitlines(), 1):
+    if match := re.search(r"/\* (\w+) \*/", line):
+        LINES.setdefault(match[1], []).append(number)
 # By case: ranks, and words that the advice has.
 CASES = {
     "late_sender": (2, "rank 0 sends .* ms late .* it computes longer"),
@@ -47,12 +50,13 @@ def explained(case, ranks, **variables):
     return mpiexec("--explain", *simulated, "-n", ranks, PROGRAM, case, **variables)
 
 
-def advice_at(text, place):
-    """The paragraphs below the line of a place, each as one line."""
+def advice_at(text, case):
+    """The paragraphs below the lines of the case's places, each as one line."""
+    places = [f"(planted_program.c:{number})" for number in LINES[case]]
     found, inside = [], False
     for line in text.splitlines():
         if re.match(r" *(\d+\.|-) MPI_", line):
-            inside = place in line
+            inside = any(place in line for place in places)
         elif inside:
             found.append(line.strip())
     return " ".join(found)
@@ -67,7 +71,7 @@ class Explain(unittest.TestCase):
                 with self.subTest(case=case):
                     done = explained(case, ranks, PLANTED_FILE=os.path.join(folder, "file"))
                     self.assertEqual(done.returncode, 0, done.stderr)
-                    self.assertRegex(advice_at(done.stderr, f"(planted_program.c:{LINES[case]})"), words, done.stderr)
+                    self.assertRegex(advice_at(done.stderr, case), words, done.stderr)
 
     def test_no_advice_for_a_balanced_program(self):
         done = explained("balanced", 4)

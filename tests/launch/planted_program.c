@@ -151,7 +151,7 @@ static void window_lock(void) {
   MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window); /* window_lock */
   MPI_Put(data, 8, MPI_BYTE, 0, 0, 8, MPI_BYTE, window);
   work(300);
-  MPI_Win_unlock(0, window);
+  MPI_Win_unlock(0, window); /* window_lock */
 }
 
 static void late_at_fence(void) {
