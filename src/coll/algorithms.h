@@ -107,6 +107,25 @@ inline int floor_power_of_two(int n) { return 1 << (31 - __builtin_clz(unsigned(
 /// Parts of a pipeline along a chain: 64 KiB are worth a rendezvous and still fit the second-level cache; at most 1024
 /// of them keep the schedule of a huge message small.
 inline constexpr size_t kPartBytes = 65536, kMaxParts = 1024;
+/// All ranks send to all at once, by `send(to)`. What comes here, `mine` elements from each, is combined with `own` in
+/// the order of ranks: one round, for any operator. Needs memory for what all ranks send here.
+template <typename Send>
+void combine_from_all(Builder& b, const Operands& o, const std::byte* own, Count mine, const Send& send) {
+  const Datatype& type = *o.receive.type;
+  const int rank = b.rank(), size = b.size();
+  std::byte* all = b.temporary(mine * size, type);
+  auto from = [&](int sender) { return element(all, mine * sender, type); };
+  for (int i = 1; i < size; ++i) {
+    const int sender = (rank - i + size) % size;
+    b.receive(from(sender), mine, type, sender);
+  }
+  for (int i = 1; i < size; ++i) send((rank + i) % size);
+  b.copy(own, from(rank), mine, type);
+  b.fence_receives();
+  for (int i = 1; i < size; ++i) b.reduce(from(i - 1), from(i), mine, type);
+  if (o.in_place) b.fence();  // what is still being sent would be overwritten
+  b.copy(from(size - 1), o.receive.buffer, mine, type);
+}
 /// First element of part `i` of `parts` nearly equal parts.
 inline Count part_begin(Count elements, int i, int parts) {
   return elements / parts * i + elements % parts * i / parts;

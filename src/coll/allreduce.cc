@@ -109,24 +109,11 @@ void allreduce_rabenseifner(Builder& b, const Operands& o) {
   if (fold.rank < 2 * fold.surplus) b.send(value, count, type, fold.rank - 1);
 }
 
-// All ranks send their vectors to all at once, and each combines them in the order of ranks: one round, for any
-// operator.
+// All ranks send their vectors to all at once, and each combines them all.
 void allreduce_spread(Builder& b, const Operands& o) {
-  const Datatype& type = *o.receive.type;
   const Count count = o.receive.count;
-  const int rank = b.rank(), size = b.size();
-  std::byte* vectors = b.temporary(count * size, type);
-  auto vector = [&](int from) { return element(vectors, count * from, type); };
-  for (int i = 1; i < size; ++i) {
-    const int from = (rank - i + size) % size;
-    b.receive(vector(from), count, type, from);
-  }
-  for (int i = 1; i < size; ++i) b.send(o.contribution(), count, type, (rank + i) % size);
-  b.copy(o.contribution(), vector(rank), count, type);
-  b.fence_receives();
-  for (int i = 1; i < size; ++i) b.reduce(vector(i - 1), vector(i), count, type);
-  b.fence();  // in place, what is still being sent would be overwritten
-  b.copy(vector(size - 1), o.receive.buffer, count, type);
+  combine_from_all(b, o, o.contribution(), count,
+                   [&](int to) { b.send(o.contribution(), count, *o.receive.type, to); });
 }
 
 // Ring: p - 1 steps of reduce-scatter, p - 1 of allgather; every process sends and receives 2 (p - 1) / p of the

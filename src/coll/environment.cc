@@ -62,6 +62,12 @@ void CollectiveEnvironment::learn_team(Communicator& communicator) {
   if (node_team) shares_cores = node_team->shares_cores();
 }
 
+void CollectiveEnvironment::set_levels(std::unique_ptr<Levels> found) {
+  levels_asked = true;
+  nodes = found->nodes();
+  if (nodes > 1 && found->most() > 1) levels = std::move(found);
+}
+
 void CollectiveEnvironment::learn_levels(Communicator& communicator) {
   levels_asked = true;
   if (communicator.size() < 2 || node_team)
@@ -81,11 +87,9 @@ void CollectiveEnvironment::learn_levels(Communicator& communicator) {
   if (schedule->finish_immediate()) return;
   const bool some_share = std::any_of(names.begin(), names.end(), [](uint64_t name) { return (name & 1) != 0; });
   for (uint64_t& name : names) name &= ~uint64_t{1};
-  auto found = std::make_unique<Levels>(names);
-  nodes = found->nodes();
+  set_levels(std::make_unique<Levels>(names));
   shares_cores = nodes == 1 && some_share;
-  if (nodes == 1 || found->most() == 1) return;
-  levels = std::move(found);
+  if (!levels) return;
   const int node = levels->node_of(communicator.rank());
   std::vector<int> members;
   for (int i = 0; i < levels->members(node); ++i) members.push_back(levels->rank(node, i));

@@ -48,6 +48,8 @@ struct CollectiveEnvironment final : Communicator::CollectiveState {
   /// and those of each node agree on the memory of inside_team.
   void learn_team(Communicator& communicator);
   void learn_levels(Communicator& communicator);
+  /// What learn_levels has found. Levels are kept only where there are several nodes, one of them with several members.
+  void set_levels(std::unique_ptr<Levels> found);
   Error selection_error;    ///< of the tunable `coll`: every collective returns it
   const bool reproducible;  ///< by the tunable: reductions give the same bits for any placement
 

@@ -127,31 +127,15 @@ void reduce_scatter_pairwise(Builder& b, const Operands& o) {
   if (value != o.receive.buffer) b.copy(value, o.receive.buffer, mine, type);
 }
 
-// All ranks send to all at once; each combines what has come for its block in the order of ranks. One round, for any
-// operator; needs memory for the block of every rank.
+// All ranks send to all at once, and each combines what has come for its block.
 //
 //   p = 3, rank 1     A1 from 0, C1 from 2      (A1 B1) C1
 void reduce_scatter_spread(Builder& b, const Operands& o) {
-  const Datatype& type = *o.receive.type;
-  const int rank = b.rank(), size = b.size();
   const Parts parts(b, o);
   if (!parts) return;
-  const Count mine = parts.length(rank);
-  std::byte* blocks = b.temporary(mine * size, type);
-  auto block = [&](int from) { return element(blocks, mine * from, type); };
-  for (int i = 1; i < size; ++i) {
-    const int from = (rank - i + size) % size;
-    b.receive(block(from), mine, type, from);
-  }
-  for (int i = 1; i < size; ++i) {
-    const int to = (rank + i) % size;
-    b.send(parts.at(o.contribution(), to), parts.length(to), type, to);
-  }
-  b.copy(parts.at(o.contribution(), rank), block(rank), mine, type);
-  b.fence_receives();
-  for (int i = 1; i < size; ++i) b.reduce(block(i - 1), block(i), mine, type);
-  b.fence();  // in place, what is still being sent would be overwritten
-  b.copy(block(size - 1), o.receive.buffer, mine, type);
+  auto part = [&](int rank) { return parts.at(o.contribution(), rank); };
+  combine_from_all(b, o, part(b.rank()), parts.length(b.rank()),
+                   [&](int to) { b.send(part(to), parts.length(to), *o.receive.type, to); });
 }
 
 // Reduce to rank 0 in the order of ranks, then scatter: for any operator and short vectors.

@@ -21,13 +21,13 @@ constexpr size_t k1K = 1024;
 
 // Within an operation the first record that applies and whose window contains the call is the default. The last record
 // of each operation has no window and no requirements, so there is always one. Windows without a figure follow from the
-// counts of rounds and bytes in the drawings of the algorithms. Rows of messages: one rank on each node, 3 to 64 nodes
-//, on the machines `ndr` and `gigabit`, by what one call takes (bench/tune --collectives 8x1
-// --machine ndr.toml); where the two differ, the row that loses less. "leaders" and "lanes" (lanes.h) over nodes:
-// bench/levels.c on `ndr`, 4 nodes of 24 ranks, beside the same written by hand with MPI calls. "node" applies if its
-// data fit (NodeTeam::kBulkBytes): 2 ranks, 8 to 4096 bytes, it takes 0.1 to 0.9 of the time of messages; 4 and 8 ranks
-// on 2 cores 0.1 to 0.6. Rows for shared cores: 4, 8 and 16 ranks on 2 cores, 16 KiB to 4 MiB, all algorithms beside
-// each other (bench/run --only node).
+// counts of rounds and bytes in the drawings of the algorithms. Rows of messages: one rank on each node, 3 to 96
+// nodes, on the machines `ndr` and `gigabit`, by what one call takes (bench/tune --collectives 8x1 --machine ndr.toml);
+// where the two differ, the row that loses less. "leaders" and "lanes" (lanes.h) over nodes: bench/levels.c on `ndr`,
+// 4 nodes of 24 ranks, beside the same written by hand with MPI calls. "node" applies if its data fit
+// (NodeTeam::kBulkBytes): 2 ranks, 8 to 4096 bytes, it takes 0.1 to 0.9 of the time of messages; 4 and 8 ranks on 2
+// cores 0.1 to 0.6. Rows for shared cores: 4, 8 and 16 ranks on 2 cores, 16 KiB to 4 MiB, all algorithms beside each
+// other (bench/run --only node).
 // clang-format off
 constexpr Algorithm kTable[] = {
   {O::barrier, "node", barrier_node, 0, kAny, 2, kMax,
@@ -156,8 +156,6 @@ constexpr Algorithm kTable[] = {
    "one round; p - 1 messages at once end sooner than log2 p, one after the other"},
   {O::allreduce, "recursive_doubling", allreduce_recursive_doubling, A::kNothing, 0, 8 * k1K, 1, kMax,
    "log2 p rounds"},
-  {O::allreduce, "recursive_doubling", allreduce_recursive_doubling, A::kNothing, 8 * k1K, kAny, 1, 2,
-   "two ranks: one exchange"},
   {O::allreduce, "reduce_bcast", allreduce_reduce_bcast, A::kSharedCores, 8 * k1K, 2048 * k1K, 3, kMax,
    "ranks share cores: the vector is combined p - 1 times, few waits"},
   {O::allreduce, "rabenseifner", allreduce_rabenseifner, A::kCommutative | A::kSharedCores, 2048 * k1K, kAny, 3, kMax,
@@ -166,13 +164,14 @@ constexpr Algorithm kTable[] = {
    "2 log2 p rounds, twice the bytes whatever p; longer ones need new memory, which is page faults"},
   {O::allreduce, "ring", allreduce_ring, A::kCommutative, 32 * k1K, kAny, 3, 16,
    "the same bytes for any p, always between neighbours"},
-  {O::allreduce, "rabenseifner", allreduce_rabenseifner, A::kCommutative, 8 * k1K, 512 * k1K, 1, kMax,
+  {O::allreduce, "rabenseifner", allreduce_rabenseifner, A::kCommutative, 8 * k1K, 512 * k1K, 3, kMax,
    "2 log2 p rounds; ranks beyond a power of two send everything first"},
-  {O::allreduce, "ring", allreduce_ring, A::kCommutative, 512 * k1K, kAny, 1, kMax,
+  {O::allreduce, "ring", allreduce_ring, A::kCommutative, 512 * k1K, kAny, 3, kMax,
    "the same bytes for any p, always between neighbours"},
   {O::allreduce, "reduce_bcast", allreduce_reduce_bcast, A::kNothing, 0, kAny, 3, kMax,
    "any operator: the vector is combined p - 1 times, not p log2 p"},
-  {O::allreduce, "recursive_doubling", allreduce_recursive_doubling, A::kNothing, 0, kAny, 1, kMax, "log2 p rounds"},
+  {O::allreduce, "recursive_doubling", allreduce_recursive_doubling, A::kNothing, 0, kAny, 1, kMax,
+   "two ranks: one exchange"},
 
   {O::reduce_scatter, "node", reduce_scatter_node, 0, kAny, 2, kMax, "one hand-over"},
   {O::reduce_scatter, "leaders", reduce_scatter_leaders, A::kCommutative | A::kLevels, 0, 8 * k1K, 3, kMax,
@@ -183,21 +182,17 @@ constexpr Algorithm kTable[] = {
    "ranks share cores: fewest messages (16 ranks on 2 cores, 64 KiB: 170 us, pairwise 335)"},
   {O::reduce_scatter, "halving", reduce_scatter_halving, A::kCommutative | A::kSharedCores, 0, 32 * k1K, 4, 7,
    "ranks share cores: fewest messages"},
-  {O::reduce_scatter, "pairwise", reduce_scatter_pairwise, A::kCommutative | A::kSharedCores, 0, kAny, 3, kMax,
+  {O::reduce_scatter, "pairwise", reduce_scatter_pairwise, A::kSharedCores, 0, kAny, 3, kMax,
    "ranks share cores: each block moves once, and little memory is used"},
   {O::reduce_scatter, "spread", reduce_scatter_spread, A::kNothing, 0, 2048 * k1K, 3, 16,
    "one round; p - 1 messages at once end sooner than log2 p, one after the other"},
   {O::reduce_scatter, "spread", reduce_scatter_spread, A::kNothing, 64 * k1K, 2048 * k1K, 17, 64,
    "one round, each block moves once; the memory that longer ones need is page faults"},
-  {O::reduce_scatter, "halving", reduce_scatter_halving, A::kCommutative | A::kPowerOfTwo, 0, 512 * k1K, 4, 16,
-   "log2 p rounds"},
   {O::reduce_scatter, "halving", reduce_scatter_halving, A::kCommutative | A::kPowerOfTwo, 0, 4096 * k1K, 17, kMax,
    "log2 p rounds"},
-  {O::reduce_scatter, "halving", reduce_scatter_halving, A::kCommutative, 0, 32 * k1K, 4, kMax,
+  {O::reduce_scatter, "halving", reduce_scatter_halving, A::kCommutative, 0, 32 * k1K, 17, kMax,
    "log2 p rounds; ranks beyond a power of two send everything first"},
-  {O::reduce_scatter, "pairwise", reduce_scatter_pairwise, A::kCommutative, 0, kAny, 4, kMax,
-   "each block moves once, and little memory is used"},
-  {O::reduce_scatter, "by_root", reduce_scatter_by_root, A::kNothing, 0, 32 * k1K, 4, kMax,
+  {O::reduce_scatter, "by_root", reduce_scatter_by_root, A::kNothing, 0, 32 * k1K, 17, kMax,
    "any operator in 2 log2 p rounds"},
   {O::reduce_scatter, "pairwise", reduce_scatter_pairwise, A::kNothing, 0, kAny, 1, kMax,
    "each block moves once; any operator"},
@@ -209,23 +204,19 @@ constexpr Algorithm kTable[] = {
   {O::reduce_scatter_block, "halving", reduce_scatter_halving, A::kCommutative | A::kSharedCores, 0, 512 * k1K, 8, kMax,
    "as reduce_scatter"},
   {O::reduce_scatter_block, "halving", reduce_scatter_halving, A::kCommutative | A::kSharedCores, 0, 32 * k1K, 4, 7,
-   "ranks share cores: fewest messages"},
-  {O::reduce_scatter_block, "pairwise", reduce_scatter_pairwise, A::kCommutative | A::kSharedCores, 0, kAny, 3, kMax,
-   "ranks share cores: each block moves once, and little memory is used"},
+   "as reduce_scatter"},
+  {O::reduce_scatter_block, "pairwise", reduce_scatter_pairwise, A::kSharedCores, 0, kAny, 3, kMax,
+   "as reduce_scatter"},
   {O::reduce_scatter_block, "spread", reduce_scatter_spread, A::kNothing, 0, 2048 * k1K, 3, 16,
-   "one round; p - 1 messages at once end sooner than log2 p, one after the other"},
+   "as reduce_scatter"},
   {O::reduce_scatter_block, "spread", reduce_scatter_spread, A::kNothing, 64 * k1K, 2048 * k1K, 17, 64,
-   "one round, each block moves once; the memory that longer ones need is page faults"},
-  {O::reduce_scatter_block, "halving", reduce_scatter_halving, A::kCommutative | A::kPowerOfTwo, 0, 512 * k1K, 4, 16,
-   "log2 p rounds"},
+   "as reduce_scatter"},
   {O::reduce_scatter_block, "halving", reduce_scatter_halving, A::kCommutative | A::kPowerOfTwo, 0, 4096 * k1K, 17,
-   kMax, "log2 p rounds"},
-  {O::reduce_scatter_block, "halving", reduce_scatter_halving, A::kCommutative, 0, 32 * k1K, 4, kMax,
-   "log2 p rounds; ranks beyond a power of two send everything first"},
-  {O::reduce_scatter_block, "pairwise", reduce_scatter_pairwise, A::kCommutative, 0, kAny, 4, kMax,
-   "each block moves once, and little memory is used"},
-  {O::reduce_scatter_block, "by_root", reduce_scatter_by_root, A::kNothing, 0, 32 * k1K, 4, kMax,
-   "any operator in 2 log2 p rounds"},
+   kMax, "as reduce_scatter"},
+  {O::reduce_scatter_block, "halving", reduce_scatter_halving, A::kCommutative, 0, 32 * k1K, 17, kMax,
+   "as reduce_scatter"},
+  {O::reduce_scatter_block, "by_root", reduce_scatter_by_root, A::kNothing, 0, 32 * k1K, 17, kMax,
+   "as reduce_scatter"},
   {O::reduce_scatter_block, "pairwise", reduce_scatter_pairwise, A::kNothing, 0, kAny, 1, kMax,
    "each block moves once; any operator"},
 

@@ -66,8 +66,7 @@ std::unique_ptr<Levels> draw_levels(uint64_t seed, int ranks) {
     else if (rank != 0 && rng.chance(1, 3)) ++node;
     names.push_back(node);
   }
-  auto levels = std::make_unique<Levels>(names);
-  return levels->nodes() > 1 ? std::move(levels) : nullptr;
+  return std::make_unique<Levels>(names);
 }
 
 /// Runs a list of plans on one communicator in the three modes.
@@ -76,10 +75,7 @@ void run_plans(Process& process, const std::vector<Plan>& plans, int left, const
   TestCommunicator comm(process, left);
   Communicator& communicator = *comm.communicator;
   if (left == 0 && (!forced || forced->needs & Algorithm::kLevels)) {
-    CollectiveEnvironment& environment = CollectiveEnvironment::of(communicator);
-    environment.levels = draw_levels(plans[0].seed, process.world_size());
-    environment.levels_asked = true;
-    if (environment.levels) environment.nodes = environment.levels->nodes();
+    CollectiveEnvironment::of(communicator).set_levels(draw_levels(plans[0].seed, process.world_size()));
   }
   if (forced) CollectiveEnvironment::of(communicator).selection.force({forced});
   int me = process.world_rank();

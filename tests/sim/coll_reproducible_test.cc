@@ -58,11 +58,7 @@ Numbers results(uint64_t placement, int ranks, Count count, Mode mode, bool repr
     const int me = process.world_rank();
     Communicator& world = process.world();
     Rng rng(placement);
-    auto levels = std::make_unique<Levels>(draw_nodes(rng, ranks));
-    CollectiveEnvironment& environment = CollectiveEnvironment::of(world);
-    environment.levels_asked = true;
-    environment.nodes = levels->nodes();
-    if (levels->nodes() > 1) environment.levels = std::move(levels);
+    CollectiveEnvironment::of(world).set_levels(std::make_unique<Levels>(draw_nodes(rng, ranks)));
     for (Operation operation : kReductions) {
       const bool blocks = operation == Operation::reduce_scatter_block;
       Numbers mine = values_of(me, blocks ? count * ranks : count), got(size_t(count), 0.0);

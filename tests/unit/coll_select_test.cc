@@ -1,7 +1,11 @@
 // The choice of collective algorithms: the table is complete and sound, the tunable overrides it as it says.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "coll/describe.h"
 
@@ -30,6 +34,42 @@ TEST(CollSelectTest, EverySituationHasAnAlgorithmThatApplies) {
         }
       }
     }
+  }
+}
+
+// A row that is never the default is there to be forced; then it is the only one of its name.
+TEST(CollSelectTest, NoRowIsHiddenByThoseAboveIt) {
+  const Selection selection;
+  std::set<const Algorithm*> chosen;
+  std::vector<size_t> sizes{0};
+  std::vector<int> members{1};
+  for (const Algorithm& row : algorithms()) {
+    for (size_t bytes : {row.from_bytes, row.to_bytes - 1}) sizes.push_back(bytes);
+    for (int ranks : {row.from_ranks, row.to_ranks, int(std::bit_ceil(unsigned(row.from_ranks)))})
+      members.push_back(ranks);
+  }
+  std::erase_if(members, [](int ranks) { return ranks > 200; });
+  members.push_back(200);
+  for (int operation = 0; operation < kFromTable; ++operation) {
+    for (const size_t bytes : sizes) {
+      for (const int ranks : members) {
+        for (const int nodes : {1, 2, ranks}) {
+          for (const int kinds : {0, 1, 2, 3, 4, 5, 6, 7}) {
+            Situation s{Operation(operation), bytes, ranks, bool(kinds & 1), bool(kinds & 2), nodes};
+            s.shares_cores = bool(kinds & 4);
+            chosen.insert(&selection.choose(s));
+          }
+        }
+      }
+    }
+  }
+  for (const Algorithm& row : algorithms()) {
+    if (chosen.contains(&row)) continue;
+    const auto twins = std::count_if(algorithms().begin(), algorithms().end(), [&](const Algorithm& other) {
+      return other.operation == row.operation && std::string_view(other.name) == row.name;
+    });
+    EXPECT_EQ(twins, 1) << name_of(row.operation) << " " << row.name << " from " << row.from_bytes << " bytes, "
+                        << row.from_ranks << " ranks";
   }
 }
 
