@@ -154,8 +154,10 @@ void bcast_chain(Builder& b, const Operands& o) {
 // Over nodes (lanes.h): the root scatters the parts inside its node, each lane broadcasts its part to the nodes, and
 // inside each node every member gets every part from its lane.
 void bcast_lanes(Builder& b, const Operands& o) {
+  const int count = lanes_for(b, o.receive.whole().bytes());
+  if (count == 1) return bcast_leaders(b, o);
   Stream stream(b, o);
-  Lanes lanes(b, lanes_for(b, stream.bytes));
+  Lanes lanes(b, count);
   if (!lanes) return;
   Builder inside = lanes.inside;
   const int root_index = lanes.levels.index_of(o.root), root_node = lanes.levels.node_of(o.root);

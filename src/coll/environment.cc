@@ -72,21 +72,28 @@ void CollectiveEnvironment::learn_levels(Communicator& communicator) {
   levels_asked = true;
   if (communicator.size() < 2 || node_team)
     return;  // the same at all members, as what one knows of its node may not be
-  // Names of nodes, and in the lowest bit whether a node's ranks share cores.
-  std::vector<uint64_t> names(size_t(communicator.size()));
+  struct Member {
+    uint64_t node_name, shares_cores, part_bytes;
+  };
+  std::vector<Member> all(size_t(communicator.size()));
   const RankEnvironment& mine = communicator.environment();
-  names[size_t(communicator.rank())] = (mine.node_name & ~uint64_t{1}) | uint64_t{mine.shares_cores};
+  all[size_t(communicator.rank())] = {mine.node_name, mine.shares_cores, mine.part_bytes};
   Operands o;
   o.in_place = true;
-  o.receive.buffer = reinterpret_cast<std::byte*>(names.data());
-  o.receive.count = sizeof names[0];
+  o.receive.buffer = reinterpret_cast<std::byte*>(all.data());
+  o.receive.count = sizeof all[0];
   o.receive.type = byte.get();
   Schedule* schedule = schedules.create(*this, communicator, Mode::blocking, communicator.next_collective_tag());
   Builder builder(*schedule, *this);
   allgather_bruck(builder, o);
   if (schedule->finish_immediate()) return;
-  const bool some_share = std::any_of(names.begin(), names.end(), [](uint64_t name) { return (name & 1) != 0; });
-  for (uint64_t& name : names) name &= ~uint64_t{1};
+  bool some_share = false;
+  std::vector<uint64_t> names;
+  for (const Member& member : all) {
+    names.push_back(member.node_name);
+    some_share = some_share || member.shares_cores != 0;
+    part_bytes = std::max(part_bytes, size_t(member.part_bytes));
+  }
   set_levels(std::make_unique<Levels>(names));
   shares_cores = nodes == 1 && some_share;
   if (!levels) return;

@@ -29,10 +29,8 @@ Lanes::Lanes(Builder& b, int lanes, int root)
 }
 
 int lanes_for(const Builder& b, size_t bytes) {
-  // A message of 2 KiB takes twice the time of an empty one: with less, more messages gain nothing.
-  constexpr size_t kLaneBytes = 2048;
   const int fewest = b.environment().levels->fewest();
-  return int(std::clamp<size_t>(bytes / kLaneBytes, 1, size_t(fewest)));
+  return int(std::clamp<size_t>(bytes / b.environment().part_bytes, 1, size_t(fewest)));
 }
 
 void build_flat(Builder& b, Operation operation, const Operands& o) {

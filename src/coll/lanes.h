@@ -49,7 +49,7 @@ void for_served(const Levels& levels, int members, int number, Act&& act) {
   }
 }
 
-/// As many lanes as have at least kLaneBytes each of `bytes`; one at least.
+/// As many lanes as have at least CollectiveEnvironment::part_bytes each of `bytes`; one at least.
 int lanes_for(const Builder& b, size_t bytes);
 
 /// The operation in a team by the table's choice of messages alone.

@@ -79,6 +79,7 @@ void allreduce_leaders(Builder& b, const Operands& o) {
 // Drawing in lanes.h.
 void allreduce_lanes(Builder& b, const Operands& o) {
   const Cut cut(o, lanes_for(b, size_t(o.receive.count) * size_t(o.receive.type->size())));
+  if (cut.lanes == 1) return allreduce_leaders(b, o);
   Lanes lanes(b, cut.lanes);
   if (!lanes) return;
   Builder inside = lanes.inside;
@@ -107,6 +108,7 @@ void allreduce_lanes(Builder& b, const Operands& o) {
 // As allreduce_lanes, but the lanes reduce to the root's node, whose lanes give their parts to the root.
 void reduce_lanes(Builder& b, const Operands& o) {
   const Cut cut(o, lanes_for(b, size_t(o.receive.count) * size_t(o.receive.type->size())));
+  if (cut.lanes == 1) return reduce_leaders(b, o);
   Lanes lanes(b, cut.lanes);
   if (!lanes) return;
   Builder inside = lanes.inside;

@@ -74,11 +74,14 @@ void Process::add_path_below(std::unique_ptr<Path> path, uint32_t poll_interval)
 Error Process::start() {
   PeerId me = PeerId(world_rank());
   for (PeerId peer = 0; peer < PeerId(world_size()); ++peer) {
-    if (!p2p_.endpoints().path_to(peer)) {
+    const Path* path = p2p_.endpoints().path_to(peer);
+    if (!path) {
       return Error(ErrorClass::other, "no path reaches rank " + std::to_string(peer) + " from rank " +
                                           std::to_string(me) + " (paths in use: " + paths_.names() +
                                           "). TERN_PATH restricts the paths; `tern-info` lists them");
     }
+    if (peer != me && !node_.share_memory_with(peer))
+      environment_.part_bytes = std::max(environment_.part_bytes, path->properties().part_bytes);
   }
   if (log_.wants(LogLevel::info)) log_.info(paths_.describe(world_size()));
   environment_.node_name = hash_of(node_.name());

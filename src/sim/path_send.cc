@@ -23,6 +23,7 @@ SimPath::SimPath(Network& network, Strand& strand, Sink& sink, uint64_t seed, Re
   properties_.announce_from_bytes = model_.eager_bytes + 1;
   properties_.hybrid_bytes = model_.hybrid_bytes;
   properties_.needs_cpu = !memory_.remote_properties().autonomous;
+  if (model_.socket_bytes_per_us != 0) properties_.part_bytes = kSocketPartBytes;
   network_.attach(rank_, this);
 }
 

@@ -67,6 +67,7 @@ TcpPath::TcpPath(const TcpOptions& options, const Tunables& tunables, std::uniqu
   properties_.eager_bytes = sending_.eager_bytes = size_t(tunables.tcp_eager_bytes);
   properties_.keep_from_bytes = TcpOutbound::kCopyFirst;
   properties_.announce_from_bytes = properties_.eager_bytes + 1;
+  properties_.part_bytes = kSocketPartBytes;
 }
 
 bool TcpPath::try_send(Lane& lane, const wire::Header& header, const void* payload, size_t bytes) {

@@ -69,6 +69,7 @@ UdpPath::UdpPath(const UdpOptions& options, const Tunables& tunables, std::uniqu
   shared_.window_bytes = std::min(size_t(tunables.udp_window_bytes), port_->buffer_bytes() / 2);
   shared_.paper_window = uint32_t(tunables.udp_paper_window);
   properties_.name = "udp";
+  properties_.part_bytes = kSocketPartBytes;
   // LA-MPI's protocol asks itself whether a message may come.
   properties_.eager_bytes =
       size_t(protocol == UdpProtocol::paper ? tunables.unexpected_credit_bytes : tunables.udp_eager_bytes);
