@@ -79,6 +79,8 @@ class Rounds {
   }
   /// Those that a round polls only now and then.
   int poll_seldom();
+  /// The next round polls them, too.
+  void make_next_whole() { round_ = ~uint32_t{0}; }
   bool any_held() const {
     for (const Slot& slot : slots_) {
       if (slot.hints->holding) [[unlikely]]

@@ -100,6 +100,7 @@ void ProgressEngine::yield(Step step) {
   const uint64_t before = timed ? clock_.now_ns() : 0;
   if (timed && observer_) observer_->on_clock(before);
   give_turn([this] { port_.yield(); });
+  if (policy_.wants_whole_round(counters_.yields)) make_next_whole();
   if (timed && policy_.on_yielded(clock_.now_ns() - before))
     policy_.on_tasks(port_.runnable_tasks(), driving_.sleep.turning, ranks_asleep());
 }

@@ -39,6 +39,9 @@ namespace tern {
   X(sightings, 4, "yields", (1, 2), \
     "long yields in a row with strangers present before the policy believes that they stay: kernel threads and the " \
     "launcher want a core now and then, too (NPB's SP, class A, 4 ranks on 2 cores: 1 to 4 % slower with 1)") \
+  X(yields_per_whole_round, 2, "yields", (1, 32), \
+    "while others have their turns, 32 rounds (tcp_poll_interval) take too long: allreduce of 8 KiB over 2 hosts of " \
+    "4 ranks on 2 cores took 309 us, and takes 60 with 1, 2 or 4; a hand-over inside a host 7.2 us, 8.8, 8.1, 8.0") \
   X(timed_yields, 8, "yields", (1, 2), \
     "one of so many quick yields is timed: two looks at the clock after each change of the running process take " \
     "0.08 of 1.3 us") \

@@ -507,5 +507,35 @@ TEST(Idle, WhoLooksInVainGivesItsTurn) {
   }
 }
 
+struct SeldomPath final : QuietPath {
+  uint32_t polls = 0;
+  int poll() override {
+    ++polls;
+    return 0;
+  }
+};
+
+// Where ranks share cores, a round may take as long as the turns of all others: 32 of them would be too long.
+TEST(Idle, WhoYieldsLooksAtEveryPathSoon) {
+  RealClock clock;
+  Tunables tunables;
+  tunables.yield_rounds = 1'000'000;
+  for (const bool oversubscribed : {false, true}) {
+    Driving driving;
+    ModelledKernel port(ranks_alone);
+    ProgressEngine engine(clock, driving, port, WaitPolicy::Setup::of(tunables, oversubscribed, 4));
+    SeldomPath seldom;
+    seldom.deadline = 0;  // no sleep lasts
+    constexpr uint32_t kRounds = 960, kInterval = 32;
+    engine.add(seldom, kInterval);
+    uint32_t asked = 0;
+    engine.wait_until([&] { return asked++ >= kRounds; });
+    const uint64_t yields = engine.counters().yields;
+    EXPECT_EQ(yields > kRounds / 2, oversubscribed);
+    if (oversubscribed) EXPECT_GE(seldom.polls + 1, yields / kLimits.yields_per_whole_round);  // none after the last
+    else EXPECT_EQ(seldom.polls, kRounds / kInterval);
+  }
+}
+
 }  // namespace
 }  // namespace tern::test
