@@ -157,7 +157,7 @@ NodeShare node_share(const Launcher& launcher) {
   share.ranks = int(launcher.local_ranks().size());
   if (is_our_mpiexec(launcher)) {
     share.ranks = std::max(1, int(environment_number("TERN_LOCAL_SIZE", share.ranks)));
-    share.cores = std::max(1, int(environment_number("TERN_CORES", 1)));
+    share.cores = std::max(0, int(environment_number("TERN_CORES", 1)));
     return share;
   }
   const int mask = cores_in_mask(), all = std::max(1, int(sysconf(_SC_NPROCESSORS_ONLN))), quota = cores_in_quota();

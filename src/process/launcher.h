@@ -114,7 +114,9 @@ void report_failed_init();
 /// Ranks and cores of this node, for the choice of how to wait.
 struct NodeShare {
   int ranks = 1;    ///< ranks of this job on the node
-  int cores = 1;    ///< processors they may use together (affinity masks and cgroup quota considered)
+  /// Processors they may use together (affinity masks, the cgroup's quota and other hosts of this machine considered);
+  /// 0: less than one.
+  int cores = 1;
   int threads = 0;  ///< of their paths, which poll as ranks do
   bool oversubscribed() const { return ranks + threads > cores; }
 };

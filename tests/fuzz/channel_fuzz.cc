@@ -21,6 +21,7 @@ void read_bodies(const std::string& body) {
   read_again<Greeting>(body);
   read_again<JobText>(body);
   read_again<Ended>(body);
+  read_again<HostCores>(body);
   read_again<std::vector<Look>>(body);
   read_again<RecordPiece>(body);
   Unpacker numbers(body), texts(body);

@@ -241,7 +241,7 @@ void Agent::prepare(const Frame& frame) {
     code = ranks_->prepare(std::move(job), why);
   }
   if (code != 0) return send(FrameKind::refused, Packer().number(uint64_t(code)).text(why).take());
-  send(FrameKind::ready, Packer().number(uint64_t(ranks_->cores())).take());
+  send(FrameKind::ready, packed(own_cores()));
 }
 
 void Agent::start(const Frame& frame) {
@@ -252,7 +252,9 @@ void Agent::start(const Frame& frame) {
     if (!records_.make(prefix, [this](const std::string& path) { keeper_.sweep(path); }))
       send(FrameKind::say, fmt::format("no folder '{}...' for the ranks' records: {}", prefix, strerror(errno)));
   }
-  ranks_->start(int(Unpacker(frame.body).number()), records_.path());
+  Unpacker body(frame.body);
+  const int universe = int(body.number()), cores = int(body.number());
+  ranks_->start(universe, cores, records_.path());
 }
 
 void Agent::end_all() {

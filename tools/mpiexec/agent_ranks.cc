@@ -16,7 +16,6 @@
 #include "clock.h"
 #include "out_of_memory.h"
 #include "own_library.h"
-#include "process/launch/cores.h"
 #include "rank_setup.h"
 
 extern char** environ;
@@ -71,7 +70,6 @@ int AgentRanks::check_program(size_t number, std::string& why) {
 int AgentRanks::prepare(JobText job, std::string& why) {
   job_ = std::move(job);
   killed_before_ = killed_for_memory();
-  cores_ = usable_cores();
   files_.resize(job_.programs.size());
   for (size_t rank = 0; rank < job_.host_of.size(); ++rank) {
     if (job_.host_of[rank] == host_) ranks_[int(rank)].program = int(job_.program_of[rank]);
@@ -115,7 +113,8 @@ void AgentRanks::report_bindings(const Binding& binding) {
   send(FrameKind::say, -1, text);
 }
 
-void AgentRanks::start(int universe, const std::string& records) {
+void AgentRanks::start(int universe, int cores, const std::string& records) {
+  cores_ = cores;
   records_ = records;
   getrlimit(RLIMIT_NOFILE, &limit_);
   rlimit raised = limit_;
@@ -125,7 +124,7 @@ void AgentRanks::start(int universe, const std::string& records) {
   placement.report = job_.report_bindings;
   if (!job_.map_text.empty()) read_map(job_.map_text, placement);
   if (!job_.bind_text.empty()) read_bind(job_.bind_text, placement);
-  const Binding binding = choose_binding(placement, int(ranks_.size()), int(job_.threads));
+  const Binding binding = choose_binding(placement, int(ranks_.size()), int(job_.threads), cores_);
   if (placement.report) report_bindings(binding);
   const std::vector<int> programs(job_.program_of.begin(), job_.program_of.end());
   server_.emplace(job_.id, programs, universe, job_.mapping);
@@ -138,8 +137,8 @@ void AgentRanks::start(int universe, const std::string& records) {
       at->second = environment_of(job_.programs[size_t(rank.program)]);
       choose_own_library(at->second, files_[size_t(rank.program)]);
     }
-    const cpu_set_t* cores = binding.masks.empty() ? nullptr : &binding.masks[size_t(local)];
-    if (!start_rank(number, at->second, cores, local++)) break;
+    const cpu_set_t* mask = binding.masks.empty() ? nullptr : &binding.masks[size_t(local)];
+    if (!start_rank(number, at->second, mask, local++)) break;
   }
 }
 

@@ -33,10 +33,9 @@ class AgentRanks {
 
   /// Checks whether the job can be started here. 0, or an exit code and `why` not.
   int prepare(JobText job, std::string& why);
-  /// That ranks may use here.
-  int cores() const { return cores_; }
-  /// Starts the ranks of this host. `records`: a folder for what they leave; empty: none.
-  void start(int universe, const std::string& records);
+  /// Starts the ranks of this host. `cores`: processors for all of them. `records`: a folder for what they leave;
+  /// empty: none.
+  void start(int universe, int cores, const std::string& records);
   /// Frames to ranks: FrameKind::value, release, pmi_answer, signal, ask, look, input, credit, sync.
   void take(const Frame& frame);
 

@@ -264,7 +264,7 @@ Binding as_asked(const Machine& machine, const Placement& wish, int ranks) {
 }
 
 // Errors that can be found without hwloc; empty: none.
-std::string no_need(const Placement& wish, int ranks, int threads) {
+std::string no_need(const Placement& wish, int ranks, int threads, int cores) {
   if (wish.bind == Part::none) return "not bound, as asked";
   if (wish.map != Part::automatic || wish.bind != Part::automatic || wish.cores_per_rank > 0) return {};
   if (ranks == 1) return "not bound: one rank may use the whole machine";
@@ -273,6 +273,8 @@ std::string no_need(const Placement& wish, int ranks, int threads) {
     return fmt::format("not bound: {} ranks{} share {} processors", ranks,
                        threads > 1 ? fmt::format(" with {} threads each", threads) : "", cores_in_mask());
   }
+  if (real && ranks * threads > cores && cores < usable_cores())
+    return "not bound: the ranks of other hosts use the same processors";
   if (cores_in_quota() > 0) {
     return fmt::format("not bound: the control group has a quota of {} processors", cores_in_quota());
   }
@@ -327,8 +329,8 @@ bool read_bind(const std::string& text, Placement& placement) {
   return placement.cores_per_rank > 0 && (*part == Part::core || *part == Part::hwthread);
 }
 
-Binding choose_binding(const Placement& wish, int ranks, int threads) {
-  if (std::string reason = no_need(wish, ranks, threads); !reason.empty()) return {{}, std::move(reason)};
+Binding choose_binding(const Placement& wish, int ranks, int threads, int cores) {
+  if (std::string reason = no_need(wish, ranks, threads, cores); !reason.empty()) return {{}, std::move(reason)};
   const Machine machine;
   if (!machine.known()) {
     return {{}, fmt::format("not bound: {} is not here (Debian: libhwloc15)", kHwlocFile)};

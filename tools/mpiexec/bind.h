@@ -29,10 +29,11 @@ struct Binding {
 };
 
 /// Neither map nor bind given: each rank gets an equal share of neighbouring cores (two ranks on 64 cores get 32 each:
-/// room for their threads); no binding with more ranks, times `threads` of each, than cores, under a processor quota,
-/// or for one rank. Otherwise ranks are distributed over the parts of `map`; without pe=N the ranks of a part share its
-/// cores. They are bound to what they got, or to the whole parts of `bind` around it. No binding with fewer cores.
-Binding choose_binding(const Placement& wish, int ranks, int threads);
+/// room for their threads); no binding with more ranks, times `threads` of each, than cores, or than `cores`, their
+/// share of them (host_cores.h), under a processor quota, or for one rank. Otherwise ranks are distributed over the
+/// parts of `map`; without pe=N the ranks of a part share its cores. They are bound to what they got, or to the whole
+/// parts of `bind` around it. No binding with fewer cores.
+Binding choose_binding(const Placement& wish, int ranks, int threads, int cores);
 
 /// Reads "core", "socket:pe=2", "ppr:2:socket" (of --map-by) and "core", "core:2" (of --bind-to). False: neither.
 bool read_map(const std::string& text, Placement& placement);

@@ -6,6 +6,8 @@
 namespace tern::mpiexec {
 namespace {
 
+constexpr uint64_t kMostCores = 1 << 20;  // more than any machine has
+
 void add_number(std::string& to, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) to += char(value >> (8 * i) & 255);
 }
@@ -210,6 +212,17 @@ bool unpack(std::string_view bytes, JobText& job) {
   return body.done() && good && job.program_of.size() == job.host_of.size() &&
          std::all_of(job.program_of.begin(), job.program_of.end(),
                      [&](uint32_t program) { return program < job.programs.size(); });
+}
+
+std::string packed(const HostCores& cores) {
+  return Packer().number(uint64_t(cores.usable)).number(uint64_t(cores.machine)).text(cores.kernel).take();
+}
+
+bool unpack(std::string_view bytes, HostCores& cores) {
+  Unpacker body(bytes);
+  for (int* number : {&cores.usable, &cores.machine}) *number = int(std::clamp<uint64_t>(body.number(), 1, kMostCores));
+  cores.kernel = body.text();
+  return body.done();
 }
 
 std::string packed(const Ended& ended) {

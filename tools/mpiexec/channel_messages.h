@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "host_cores.h"
+
 namespace tern::mpiexec {
 
 inline constexpr std::string_view kChannelMagic = "\nTERN-AGENT\n";
@@ -24,7 +26,7 @@ enum class FrameKind : uint16_t {
   // Down, to agents
   open = 1,    ///< Opening: who you are, and which hosts are below you; answered by `greeting`
   job,         ///< JobText; answered by `ready` or `refused`
-  start,       ///< a number: MPI_UNIVERSE_SIZE. Start the ranks
+  start,       ///< numbers: MPI_UNIVERSE_SIZE, processors for the ranks of this host. Start them
   value,       ///< "key value": of the key-value space, for `release`
   release,     ///< every rank has entered the barrier; the values have come before
   pmi_answer,  ///< to the rank: a line of PMI-1
@@ -38,7 +40,7 @@ enum class FrameKind : uint16_t {
   ping,        ///< from hop to hop; answered by `pong`
   // Up
   greeting = 64,  ///< Greeting
-  ready,          ///< a number: its processors
+  ready,          ///< HostCores
   refused,        ///< an exit code, a text
   started,        ///< the rank: process number, a text for -v
   ended,          ///< the rank: Ended
@@ -192,6 +194,7 @@ struct RecordPiece {
 std::string packed(const Opening& opening);
 std::string packed(const Greeting& greeting);
 std::string packed(const JobText& job);
+std::string packed(const HostCores& cores);
 std::string packed(const Ended& ended);
 std::string packed(const std::vector<Look>& looks);
 std::string packed(const RecordPiece& piece);
@@ -200,6 +203,7 @@ std::string packed(const RecordPiece& piece);
 bool unpack(std::string_view body, Opening& opening);
 bool unpack(std::string_view body, Greeting& greeting);
 bool unpack(std::string_view body, JobText& job);
+bool unpack(std::string_view body, HostCores& cores);
 bool unpack(std::string_view body, Ended& ended);
 bool unpack(std::string_view body, std::vector<Look>& looks);
 /// The name has no slash, and is not "." or "..".

@@ -52,8 +52,7 @@ class Job {
   // Beginning (job_start.cc)
   int find_programs();
   bool open_descriptors();
-  /// Of all hosts.
-  int cores() const { return cores_ + (hosts_ ? hosts_->cores() : 0); }
+  void learn_cores();
   void start_ranks();
   bool start_rank(int rank, const std::vector<std::string>& base, const cpu_set_t* cores);
   int standard_output(int rank, int stream);
@@ -157,7 +156,7 @@ class Job {
   std::vector<RankActivity> activity_;  ///< of each rank
   int live_ = 0;
   std::string job_id_, job_key_;
-  int cores_ = 1;
+  CoreShares cores_{};
   rlimit descriptor_limit_{};
   sigset_t signals_before_{};
   std::optional<PmiServer> server_;

@@ -46,7 +46,7 @@ void Job::on_errors() {
     ++said;
     some_coming |= ranks_[rank].live;
   }
-  const size_t on_a_core = (ranks_.size() + size_t(cores()) - 1) / size_t(cores());
+  const size_t on_a_core = (ranks_.size() + size_t(cores_.all) - 1) / size_t(cores_.all);
   if (std::exchange(errors_said_, said) != said) errors_at_ms_ = now + std::min(kOthers_ms * on_a_core, kMostOthers_ms);
   if (live_ > 0 && now < errors_until_ms_ && (now < errors_at_ms_ || some_coming)) {
     errors_at_ms_ = std::max(errors_at_ms_, now + 10);  // then it is looked at again

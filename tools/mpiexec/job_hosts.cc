@@ -138,7 +138,7 @@ void JobHosts::take(Frame& frame) {
   Unpacker body(frame.body);
   switch (frame.kind) {
     case FrameKind::ready:
-      if (!host.ready) cores_ += int(body.number());
+      (void)unpack(frame.body, host.cores);  // of the same release
       host.ready = true;
       return;
     case FrameKind::out:
@@ -209,7 +209,18 @@ void JobHosts::update(bool may_take) {
   watch_agents();
 }
 
-void JobHosts::start_ranks(int universe) { send_all(FrameKind::start, Packer().number(uint64_t(universe)).take()); }
+std::vector<HostCores> JobHosts::cores(const HostCores& own) const {
+  std::vector<HostCores> all{own};
+  for (size_t id = 1; id < hosts_.size(); ++id) all.push_back(hosts_[id].cores);
+  return all;
+}
+
+void JobHosts::start_ranks(int universe, const std::vector<int>& cores) {
+  for (size_t id = 1; id < hosts_.size(); ++id) {
+    std::string body = Packer().number(uint64_t(universe)).number(uint64_t(cores[id])).take();
+    agents_.send({FrameKind::start, uint32_t(id), -1, std::move(body)});
+  }
+}
 
 void JobHosts::release(const std::vector<std::string>& values) {
   for (const std::string& value : values) send_all(FrameKind::value, value);

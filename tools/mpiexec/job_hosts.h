@@ -43,9 +43,10 @@ class JobHosts {
   bool has_rank(const Frame& frame) const;
 
   bool all_ready() const;
-  /// Processors of all other hosts that are ready.
-  int cores() const { return cores_; }
-  void start_ranks(int universe);
+  /// Of each host, the first one's being `own`.
+  std::vector<HostCores> cores(const HostCores& own) const;
+  /// `cores`: for the ranks of each host.
+  void start_ranks(int universe, const std::vector<int>& cores);
   void release(const std::vector<std::string>& values);
   void send(int rank, FrameKind kind, std::string body);
   void send_all(FrameKind kind, std::string body = {});
@@ -67,6 +68,7 @@ class JobHosts {
  private:
   struct Host {
     bool ready = false, lost = false, synced = false, over = false;
+    HostCores cores{};
     uint64_t untaken = 0;  ///< bytes of output for which no credit was given yet
   };
   enum class Source : uint32_t { channel, errors, keeper, input };
@@ -91,7 +93,7 @@ class JobHosts {
   std::vector<std::string> left_;
   std::unique_ptr<RemoteInput> input_;
   int input_rank_ = -1;
-  int cores_ = 0, epoll_ = -1;
+  int epoll_ = -1;
   uint64_t heard_ms_ = 0;
   std::map<int, uint32_t> watched_;  ///< events, by descriptor
 };

@@ -149,7 +149,7 @@ void Job::start_remote_ranks(int universe) {
     ranks_[size_t(rank)].live = true;
     ++live_;
   }
-  hosts_->start_ranks(universe);
+  hosts_->start_ranks(universe, cores_.of_host);
 }
 
 void Job::on_hosts() {

@@ -21,7 +21,6 @@
 #include "out_of_memory.h"
 #include "output_files.h"
 #include "own_library.h"
-#include "process/launch/cores.h"
 #include "process/launch/spawn_command.h"
 #include "rank_setup.h"
 #include "spawn.h"
@@ -166,7 +165,7 @@ std::vector<std::string> Job::base_environment(const App& app) const {
 std::vector<std::string> Job::rank_environment(int rank, const std::vector<std::string>& base) const {
   std::vector<std::string> environment = base;
   const auto here = int(std::count(places_.of_rank.begin(), places_.of_rank.begin() + rank, 0U));
-  add_identity(environment, {rank, int(ranks_.size()), here, places_.ranks_on(0), cores_,
+  add_identity(environment, {rank, int(ranks_.size()), here, places_.ranks_on(0), cores_.of_host[0],
                              kept_descriptor(descriptor_limit_), job_id_, job_key_});
   if (const char* port = parents_ >= 0 ? getenv(kParentPortVariable) : nullptr)
     environment.push_back(fmt::format("{}={}", kParentPortVariable, port));
@@ -278,13 +277,22 @@ void Job::on_started(int rank, pid_t pid) {
     tell(fmt::format("rank {}: process {}{}", rank, pid, described_[size_t(rank)]));
 }
 
+void Job::learn_cores() {
+  std::vector<int> ranks;
+  for (uint32_t host = 0; host < places_.names.size(); ++host) ranks.push_back(places_.ranks_on(host));
+  const HostCores own = own_cores();
+  cores_ = share_cores(hosts_ ? hosts_->cores(own) : std::vector{own}, ranks);
+}
+
 void Job::start_ranks() {
+  learn_cores();
   const int here = places_.ranks_on(0);
-  const Binding binding = here == 0 ? Binding() : choose_binding(plan_.placement, here, threads_per_rank());
+  const Binding binding =
+      here == 0 ? Binding() : choose_binding(plan_.placement, here, threads_per_rank(), cores_.of_host[0]);
   const std::vector<cpu_set_t>& masks = binding.masks;
   if (plan_.verbose) tell(fmt::format("job {}, {} ranks, {}", job_id_, ranks_.size(), binding.reason));
   if (plan_.placement.report) report_bindings(binding);
-  const int universe = plan_.universe_size != 0 ? plan_.universe_size : std::max(cores(), int(ranks_.size()));
+  const int universe = plan_.universe_size != 0 ? plan_.universe_size : std::max(cores_.all, int(ranks_.size()));
   server_->set_universe_size(universe);
   if (here != 0) processes_.emplace(size_t(here));
   if (hosts_) start_remote_ranks(universe);
@@ -313,10 +321,9 @@ int Job::run() {
     return 1;
   }
   if (plan_.timeout_s > 0 && parents_ < 0) timeout_at_ms_ = now_ms() + uint64_t(plan_.timeout_s) * 1000;
-  cores_ = usable_cores();
   std::vector<int> app_of;
   for (auto& rank : ranks_) app_of.push_back(rank.app);
-  server_.emplace(job_id_, std::move(app_of), cores_, process_mapping(places_.of_rank));
+  server_.emplace(job_id_, std::move(app_of), int(ranks_.size()), process_mapping(places_.of_rank));
   if (places_.names.size() == 1 || start_hosts()) start_ranks();
   loop();
   if (parents_ >= 0 && !parents_answered_) refuse(0, "the programs have ended without calling MPI_Init");

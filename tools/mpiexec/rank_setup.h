@@ -27,7 +27,7 @@ bool belongs_to_one_host(std::string_view name);
 struct RankIdentity {
   int rank, size;
   int local_rank, local_size;  ///< on its host
-  int cores;                   ///< that the ranks of its host may use together
+  int cores;                   ///< that the ranks of its host may use together (host_cores.h)
   int kept_descriptor;         ///< its connection to mpiexec
   const std::string &job_id, &job_key;
 };

@@ -30,7 +30,7 @@ int Job::start_child_job(int number, SpawnRequest request, int& answer) {
   const ssize_t length = readlink("/proc/self/exe", self, sizeof self);
   ChildSpec spec;
   spec.file.assign(self, length > 0 ? size_t(length) : 0);
-  const int expected = plan_.universe_size != 0 ? plan_.universe_size : cores_;
+  const int expected = plan_.universe_size != 0 ? plan_.universe_size : cores_.all;
   spec.arguments = spawn_command(request, universe_of_spawned(request, int(ranks_.size()), expected));
   if (plan_.label) spec.arguments.insert(spec.arguments.begin() + 1, "-l");
   spec.environment = base_environment(plan_.apps.front());
