@@ -33,6 +33,14 @@ int lanes_for(const Builder& b, size_t bytes) {
   return int(std::clamp<size_t>(bytes / b.environment().part_bytes, 1, size_t(fewest)));
 }
 
+size_t bytes_of_all(const Builder& b, const Side& side) {
+  if (side.shape == Side::Shape::uniform) return side.bytes() * size_t(b.size());
+  TERN_DEBUG_ASSERT(side.shape == Side::Shape::vector);
+  Count count = 0;
+  for (int i = 0; i < b.size(); ++i) count += side.counts[i];
+  return size_t(count) * size_t(side.type->size());
+}
+
 void build_flat(Builder& b, Operation operation, const Operands& o) {
   const Situation situation = situation_of(operation, o, b.size());
   const Algorithm& algorithm = b.environment().selection.choose(situation);

@@ -51,6 +51,8 @@ void for_served(const Levels& levels, int members, int number, Act&& act) {
 
 /// As many lanes as have at least CollectiveEnvironment::part_bytes each of `bytes`; one at least.
 int lanes_for(const Builder& b, size_t bytes);
+/// Of the blocks of all processes, which have one datatype.
+size_t bytes_of_all(const Builder& b, const Side& side);
 
 /// The operation in a team by the table's choice of messages alone.
 void build_flat(Builder& b, Operation operation, const Operands& o);

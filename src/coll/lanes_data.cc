@@ -239,7 +239,8 @@ void allgather_leaders(Builder& b, const Operands& o) {
 //
 //   two lanes    c ──> a      a <──ac d──> d,  b <──b e──> e      a ──acd──> b, c   b ──be──> a, c   d ──> e ──> d
 void allgather_lanes(Builder& b, const Operands& o) {
-  const int count = b.environment().levels->fewest();
+  const int count = lanes_for(b, bytes_of_all(b, o.receive));
+  if (count == 1) return allgather_leaders(b, o);
   Lanes lanes(b, count);
   if (!lanes) return;
   const int nodes = lanes.levels.nodes();

@@ -200,7 +200,9 @@ void reduce_scatter_leaders(Builder& b, const Operands& o) {
 // Inside the node, member k collects and combines what is meant for the processes that it serves: members k of all
 // nodes, and k + members and so on of larger ones. Then each process gets one combined block from each other node.
 void reduce_scatter_lanes(Builder& b, const Operands& o) {
-  Lanes lanes(b, b.environment().levels->fewest());
+  const Levels& nodes = *b.environment().levels;
+  if (nodes.in_blocks() && lanes_for(b, bytes_of_all(b, o.receive)) == 1) return reduce_scatter_leaders(b, o);
+  Lanes lanes(b, nodes.fewest());
   Results results(b, o);
   if (!lanes || !results.begins) return;
   const Levels& levels = lanes.levels;
