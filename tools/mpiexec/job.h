@@ -52,6 +52,7 @@ class Job {
   // Beginning (job_start.cc)
   int find_programs();
   bool open_descriptors();
+  /// Of all hosts, which are ready.
   void learn_cores();
   void start_ranks();
   bool start_rank(int rank, const std::vector<std::string>& base, const cpu_set_t* cores);
