@@ -36,6 +36,7 @@ OfiPath::OfiPath(const OfiOptions& options, const Tunables& tunables, std::uniqu
   properties_.needs_cpu = !capabilities().automatic_progress;
   properties_.announce_from_bytes = properties_.eager_bytes + 1;
   properties_.hybrid_bytes = size_t(tunables.rdma_hybrid_bytes);
+  if (capabilities().copied_by_target) properties_.part_bytes = kSocketPartBytes;  // no adapter does the work
 }
 
 Error OfiPath::start() {

@@ -36,7 +36,6 @@ void PathScheduler::add_path(Path& path) {
         *memory, [&path](Lane& lane) { return static_cast<Pair&>(lane).lane_in_use(path); });
   }
   properties_.needs_cpu = properties_.needs_cpu || its.needs_cpu;
-  properties_.part_bytes = std::max(properties_.part_bytes, its.part_bytes);
   paths_.push_back(&path);
 }
 
