@@ -75,7 +75,9 @@ void run_plans(Process& process, const std::vector<Plan>& plans, int left, const
   TestCommunicator comm(process, left);
   Communicator& communicator = *comm.communicator;
   if (left == 0 && (!forced || forced->needs & Algorithm::kLevels)) {
-    CollectiveEnvironment::of(communicator).set_levels(draw_levels(plans[0].seed, process.world_size()));
+    CollectiveEnvironment& environment = CollectiveEnvironment::of(communicator);
+    environment.set_levels(draw_levels(plans[0].seed, process.world_size()));
+    environment.part_bytes = size_t{1} << (plans[0].seed % 12);  // from one lane to all
   }
   if (forced) CollectiveEnvironment::of(communicator).selection.force({forced});
   int me = process.world_rank();
