@@ -111,12 +111,13 @@ void on_symbol(void* to, uintptr_t, const char* name, uintptr_t, uintptr_t) {
 SourcePlace Places::find(const std::string& path, uint64_t offset) {
   SourcePlace place;
   place.fallback = fmt::format("{}+{:#x}", name_of_file(path), offset);
-  auto& file = files_[path];
+  const auto at = files_.try_emplace(path).first;
+  auto& file = at->second;
   if (!file) {
     file = std::make_unique<File>();
-    // The name is kept by libbacktrace.
+    // libbacktrace keeps the pointer to the name.
     if (read_shift(path, file->shift))
-      file->symbols = backtrace_create_state(strdup(path.c_str()), 0, on_error, nullptr);
+      file->symbols = backtrace_create_state(at->first.c_str(), 0, on_error, nullptr);
   }
   if (!file->symbols) return place;
   auto* symbols = static_cast<backtrace_state*>(file->symbols);
