@@ -42,7 +42,7 @@ struct CollectiveEnvironment final : Communicator::CollectiveState {
   bool levels_asked = false;
   int nodes = 1;  ///< of the members, known when levels are asked for
   /// Shortest part of a vector that is worth a lane (lanes.h): RankEnvironment::part_bytes, the largest of all.
-  size_t part_bytes = 2048;
+  size_t part_bytes = 1;
   /// All members are on one node, which has more ranks than cores: the same at all of them. Known with node_team, or
   /// when levels are asked for.
   bool shares_cores = false;

@@ -32,8 +32,8 @@ struct RankEnvironment {
   uint64_t node_name = 0;
   /// This node has more ranks than cores, as far as this rank knows.
   bool shares_cores = false;
-  /// PathProperties::part_bytes, of the paths to ranks with which it shares no memory.
-  size_t part_bytes = 2048;
+  /// PathProperties::part_bytes, the largest of the paths to ranks with which it shares no memory; 1: there are none.
+  size_t part_bytes = 1;
   /// The blocking collective that this rank is in, for the hang report; null: none.
   const Communicator* inside = nullptr;
   int inside_root = -1;  ///< -1: it has none

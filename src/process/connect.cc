@@ -204,7 +204,7 @@ Error Wireup::begin(const RankContext& context) {
   if (log.wants(LogLevel::info)) {
     log.info("rank " + std::to_string(launcher.rank()) + " of " + std::to_string(launcher.size()) + ", job " +
              std::string(launcher.job_id()) + "; on this node " + std::to_string(share_.ranks) + " ranks, " +
-             std::to_string(share_.cores) + " cores" + (oversubscribed ? ": ranks yield to each other" : ""));
+             (share_.cores != 0 ? std::to_string(share_.cores) : "less than one") + " cores" + (oversubscribed ? ": ranks yield to each other" : ""));
     for (const std::string& file : configuration.files) log.info("tunables from " + file);
   }
   return {};

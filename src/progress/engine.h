@@ -170,6 +170,7 @@ class alignas(64) ProgressEngine final : public Rounds, private Slept {
   void on_empty_looks();
   bool run_between_polls();
   void yield(Step step);
+  void give_core();
   template <typename Pass>
   void give_turn(Pass&& pass);
   void sleep(const Condition& done);

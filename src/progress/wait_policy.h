@@ -111,7 +111,7 @@ class WaitPolicy {
   /// Also called when a long wait is over (the step is then ignored): the gap at its end counts, too.
   Step on_clock(Wait& wait, uint64_t now_ns, bool threads);
   Step on_preemptions(Wait& wait, int64_t count, bool threads);
-  /// After so many yields the next round polls every path, whatever its interval.
+  /// Whether the round after the `yields`-th yield polls every path, also those that others poll seldom.
   bool wants_whole_round(uint64_t yields) const { return yields % limits_.yields_per_whole_round == 0; }
   /// A timed yield is over. True: count the machine's runnable tasks (on_tasks).
   bool on_yielded(uint64_t took_ns) const { return took_ns > limits_.core_taken_ns; }

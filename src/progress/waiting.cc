@@ -70,7 +70,7 @@ void ProgressEngine::relax(Wait& wait, const Condition& done) {
   if (step == Step::pause || (awake && !policy_.oversubscribed() && !threads)) {
     give_turn(cpu_pause);
   } else if (awake) {
-    give_turn([this] { port_.yield(); });
+    give_core();
   } else if (step == Step::sleep) {
     wait.looked_ns = 0;
     sleep(done);
@@ -95,14 +95,18 @@ void ProgressEngine::on_empty_looks() {
 }
 
 void ProgressEngine::yield(Step step) {
-  ++counters_.yields;
   const bool timed = step == Step::timed_yield;
   const uint64_t before = timed ? clock_.now_ns() : 0;
   if (timed && observer_) observer_->on_clock(before);
-  give_turn([this] { port_.yield(); });
-  if (policy_.wants_whole_round(counters_.yields)) make_next_whole();
+  give_core();
   if (timed && policy_.on_yielded(clock_.now_ns() - before))
     policy_.on_tasks(port_.runnable_tasks(), driving_.sleep.turning, ranks_asleep());
+}
+
+// To other processes and threads, whose turns may take long: then paths that are polled seldom are looked at soon.
+void ProgressEngine::give_core() {
+  give_turn([this] { port_.yield(); });
+  if (policy_.wants_whole_round(++counters_.yields)) make_next_whole();
 }
 
 // Yields to the other threads of this rank, and by sched_yield to other processes on this core.
@@ -149,7 +153,7 @@ void ProgressEngine::drive(const Condition& done) {
   driving_.unarmed = false;
   if (!arm_all(Driving::Armed::sleeper)) {
     // Another thread of this rank may have to handle what keeps it awake.
-    if (policy_.oversubscribed()) give_turn([this] { port_.yield(); });
+    if (policy_.oversubscribed()) give_core();
     else give_turn(cpu_pause);
     return;
   }
