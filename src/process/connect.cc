@@ -202,10 +202,10 @@ Error Wireup::begin(const RankContext& context) {
   one_node_ = int(local.size()) == launcher.size();
   const Log& log = process_->log();
   if (log.wants(LogLevel::info)) {
-    const std::string cores = share_.cores != 0 ? std::to_string(share_.cores) : "less than one";
+    const std::string available = share_.cores != 0 ? std::to_string(share_.cores) : "less than one";
     log.info("rank " + std::to_string(launcher.rank()) + " of " + std::to_string(launcher.size()) + ", job " +
-             std::string(launcher.job_id()) + "; on this node " + std::to_string(share_.ranks) + " ranks, " + cores +
-             " cores" + (oversubscribed ? ": ranks yield to each other" : ""));
+             std::string(launcher.job_id()) + "; on this node " + std::to_string(share_.ranks) + " ranks, " +
+             available + " cores" + (oversubscribed ? ": ranks yield to each other" : ""));
     for (const std::string& file : configuration.files) log.info("tunables from " + file);
   }
   return {};
